@@ -1,0 +1,202 @@
+"""What a node is now, as its one probe told it. Every part that could not be read says so in `error`.
+
+`None` always means "the node did not tell". It is never a stand-in for zero or for "ok".
+"""
+
+from typing import Any, Literal
+
+from fleet.frozen import Frozen
+from fleet.topology import Topology
+
+
+class ServiceRequest(Frozen):
+    """What the probe must look at for one declared service."""
+
+    name: str
+    model: str
+    """Folder of the checkpoint on the node."""
+    image: str
+    """Reference by digest: `name@sha256:...`."""
+    port: int
+
+
+class ProbeRequest(Frozen):
+    """Parameters of the one command that a node is asked."""
+
+    services: tuple[ServiceRequest, ...] = ()
+    runtime: Literal["podman", "docker"] = "podman"
+    secret_key: str = ""
+    """Random text of this run; secrets come back only as HMAC-like digests keyed with it."""
+
+
+class Gpu(Frozen):
+    """One GPU as `nvidia-smi --query-gpu` printed it. Sizes in MiB."""
+
+    index: int
+    name: str | None = None
+    bus_id: str | None = None
+    memory_mib: int | None = None
+    memory_used_mib: int | None = None
+    mig: str | None = None
+    compute_cap: str | None = None
+    problem: str | None = None
+    """The text that stood where a value was wanted, for example `[GPU requires reset]`."""
+
+
+class Nvidia(Frozen):
+    """All GPUs of a node. `error` holds every line that was not a GPU row, word for word."""
+
+    gpus: tuple[Gpu, ...] = ()
+    driver: str | None = None
+    error: str | None = None
+
+
+class NumaNode(Frozen):
+    """One NUMA node of the kernel, with its CPU list as the kernel prints it (`0-31,64-95`; empty: no CPU)."""
+
+    id: int
+    cpus: str
+
+
+class Image(Frozen):
+    """An image that the container runtime holds. `digest` is `sha256:...`."""
+
+    reference: str
+    digest: str | None = None
+    engine: str | None = None
+    """The label `org.vllm-fleet.engine`, where the image carries it."""
+
+
+class Runtime(Frozen):
+    """The container runtime, and which of the wanted images it holds."""
+
+    name: str
+    version: str | None = None
+    images: tuple[Image, ...] = ()
+    error: str | None = None
+
+
+class OwnFile(Frozen):
+    """A file of ours on the node: what it is, and for the small text files what it says."""
+
+    path: str
+    sha256: str
+    mode: str
+    """Octal, as `stat -c %a` prints it: `600`."""
+    owner: str
+    """`user:group`."""
+    text: str | None = None
+    """None where the content is secret or larger than 64 KiB."""
+
+
+class Unit(Frozen):
+    """A systemd unit's state, from `systemctl show`."""
+
+    name: str
+    load: str
+    active: str
+    sub: str
+    enabled: str
+    main_pid: int | None = None
+    restarts: int | None = None
+    active_since: str | None = None
+
+
+class Pending(Frozen):
+    """A release that was activated and has not proven itself. Times in seconds since the epoch of the NODE's clock."""
+
+    release: str
+    since: int
+    deadline: int
+    run: str
+
+
+class Installed(Frozen):
+    """One service as it lies on the node (declared or not), under /var/lib/vllm-fleet/NAME."""
+
+    name: str
+    current: str | None = None
+    proven: str | None = None
+    previous: str | None = None
+    pending: Pending | None = None
+    releases: tuple[str, ...] = ()
+    """Release ids whose folders are complete."""
+    files: tuple[OwnFile, ...] = ()
+    """The installed unit, and unit, env, secrets.env, plan.json of the current release."""
+    secrets: dict[str, str] = {}
+    """Name -> sha256(secret_key + value), of the current release."""
+    unit: Unit | None = None
+    proof: str | None = None
+    """proof.json of the current release, word for word."""
+    error: str | None = None
+
+
+class Port(Frozen):
+    """A listening TCP port, and who listens. `unit`: the systemd unit of the listening process, where it could be read."""
+
+    port: int
+    process: str | None = None
+    pid: int | None = None
+    unit: str | None = None
+
+
+class Disk(Frozen):
+    """Room of the file system that holds `path`, in bytes."""
+
+    path: str
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    error: str | None = None
+
+
+class ModelFolder(Frozen):
+    """A checkpoint folder on the node. `config` is config.json, parsed; `config_sha256` of its bytes."""
+
+    path: str
+    config: dict[str, Any] | None = None
+    config_sha256: str | None = None
+    error: str | None = None
+
+
+class Lock(Frozen):
+    """Who changes this node now. Times in seconds of the node's clock."""
+
+    holder: str
+    since: int
+    expires: int
+    run: str
+
+
+class NodeFacts(Frozen):
+    """Everything a rollout must know of a node, from one round trip."""
+
+    hostname: str
+    now: int
+    """The node's clock, seconds since the epoch."""
+    boot_id: str | None = None
+    os: str | None = None
+    kernel: str | None = None
+    cpus_online: str | None = None
+    memory_bytes: int | None = None
+    nvidia: Nvidia
+    topology: Topology | None = None
+    topology_error: str | None = None
+    numa: tuple[NumaNode, ...] = ()
+    numa_error: str | None = None
+    runtime: Runtime
+    services: tuple[Installed, ...] = ()
+    services_error: str | None = None
+    ports: tuple[Port, ...] = ()
+    ports_error: str | None = None
+    disks: tuple[Disk, ...] = ()
+    """Of /var/lib/vllm-fleet (or its nearest existing parent) and of the runtime's storage."""
+    models: tuple[ModelFolder, ...] = ()
+    lock: Lock | None = None
+    node_script_sha256: str | None = None
+    """Of /usr/local/lib/vllm-fleet/node; None where it is not there."""
+    support_files: tuple[OwnFile, ...] = ()
+    """The undo units of ours under /etc/systemd/system (vllm-fleet-*), sha256 and mode."""
+
+    def installed(self, service: str) -> Installed | None:
+        """The service of that name as it lies on the node, or None."""
+        return next((s for s in self.services if s.name == service), None)
