@@ -10,7 +10,7 @@ from fleet.frozen import Frozen
 
 SELF = "X"
 PCIE_PATHS = frozenset({"SYS", "NODE", "PHB", "PXB", "PIX", "PSB", "SOC", "PCIE"})
-"""Labels of a path over PCIe: nvidia-smi's (SOC and PSB are of old drivers), npu-smi's, and rocm-smi's PCIE."""
+"""Labels of a path over PCIe, of nvidia-smi (SOC and PSB: old drivers), npu-smi and rocm-smi (PCIE)."""
 DIRECT_LINK = re.compile(r"NV[1-9]\d?|XGMI|HCCS(_SW)?|SIO")
 """A link made for peers: NVLink (NV4 is a bond of four), and what AMD and Ascend have in its place."""
 
@@ -18,9 +18,9 @@ DIRECT_LINK = re.compile(r"NV[1-9]\d?|XGMI|HCCS(_SW)?|SIO")
 class Topology(Frozen):
     """The matrix of links between the GPUs of one node, as its vendor's tool prints it.
 
-    `links[i][j]` is the label between GPU i and GPU j, `X` on the diagonal; the matrix is symmetric. `numa[i]` is the NUMA
-    node whose CPUs are next to GPU i, None where the node did not tell one. `cpu_affinity[i]` is the CPU list as printed: the
-    tool caps it, so it is a hint and never the full set.
+    `links[i][j]` is the label between GPU i and GPU j, `X` on the diagonal; the matrix is symmetric.
+    `numa[i]` is the NUMA node whose CPUs are next to GPU i, None where the node did not tell one.
+    `cpu_affinity[i]` is the CPU list as printed: the tool caps it, so it is a hint and never the full set.
     """
 
     gpus: int
@@ -39,23 +39,21 @@ class Topology(Frozen):
             for j in rows:
                 cell = self.links[i][j]
                 if (cell == SELF) != (i == j) or cell != self.links[j][i]:
-                    raise ValueError(
-                        f"links: want a symmetric matrix with X on its diagonal, found {cell} at {i},{j}"
-                    )
+                    raise ValueError(f"links: want a symmetric matrix with X on its diagonal, found {cell} at {i},{j}")
                 if i != j and cell not in PCIE_PATHS and not DIRECT_LINK.fullmatch(cell):
                     raise ValueError(f"links: want a known label at {i},{j}, found {cell!r}")
         return self
 
     def nvlinked(self, i: int, j: int) -> bool:
-        """Are GPU i and GPU j joined by a direct link (NVLink, or the vendor's equivalent)? False for i == j."""
+        """Are GPU i and GPU j joined by a direct link (NVLink or the vendor's equivalent)? No for i == j."""
         return bool(DIRECT_LINK.fullmatch(self.links[i][j]))
 
     @property
     def islands(self) -> tuple[tuple[int, ...], ...]:
-        """The groups of two or more GPUs that are all joined to each other by NVLink, each GPU in one group at most.
+        """The groups of two or more GPUs that are all joined to each other by NVLink; no GPU is in two.
 
-        Where more than one division is possible (the hybrid cube mesh of eight V100), the largest group goes first, and
-        among equals the one with the lowest indices. Sorted by first GPU.
+        Where more than one division is possible (the hybrid cube mesh of eight V100), the largest group goes
+        first, and among equals the one with the lowest indices. Sorted by first GPU.
         """
         left = list(range(self.gpus))
         found = []
@@ -66,7 +64,7 @@ class Topology(Frozen):
 
     @property
     def components(self) -> tuple[tuple[int, ...], ...]:
-        """The groups of two or more GPUs that NVLink connects, directly or over other GPUs. Sorted by first GPU."""
+        """The groups of two or more GPUs that NVLink connects, directly or over other GPUs."""
         left = set(range(self.gpus))
         found = []
         while left:
@@ -84,7 +82,7 @@ class Topology(Frozen):
         return next((island for island in self.islands if gpu in island), None)
 
     def _largest_clique(self, gpus: Iterable[int]) -> tuple[int, ...]:
-        """The largest group of these GPUs that are all NVLinked; the first by index among equals. Branch and bound, exact."""
+        """The largest group of these that are all NVLinked, the first by index among equals; exact."""
         best: tuple[int, ...] = ()
 
         def extend(clique: tuple[int, ...], candidates: list[int]) -> None:

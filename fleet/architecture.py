@@ -1,0 +1,115 @@
+"""A model's shape as its config.json states it: what the layout gates need to know."""
+
+from typing import Any
+
+from fleet.frozen import Frozen
+
+
+class ArchitectureError(ValueError):
+    """config.json lacks a number that is needed, or has one that makes no sense."""
+
+
+class IndexSharing(Frozen):
+    """Sparse attention in which most layers reuse the top-k indices of an earlier layer.
+
+    A layer computes its own indices where `max(i - offset + 1, 0) % freq == 0`; a `pattern` overrides that: 'S' shares,
+    any other letter and everything past its end computes (vLLM, sparse attention of DeepSeek-V3.2 and GLM-5).
+    """
+
+    freq: int
+    offset: int
+    pattern: str | None = None
+
+    def computes(self, layer: int) -> bool:
+        """Does this layer compute its own top-k indices?"""
+        if self.pattern is not None:
+            return layer >= len(self.pattern) or self.pattern[layer] != "S"
+        return max(layer - self.offset + 1, 0) % self.freq == 0
+
+
+class Architecture(Frozen):
+    """Numbers of one model. `max_positions` is the longest context in tokens, None where config.json does not say."""
+
+    model_type: str
+    layers: int
+    attention_heads: int
+    kv_heads: int | None = None
+    hidden_size: int | None = None
+    max_positions: int | None = None
+    mtp_layers: int = 0
+    index_sharing: IndexSharing | None = None
+
+    @property
+    def shares_indices(self) -> bool:
+        """Does any layer depend on another layer's indices?"""
+        sharing = self.index_sharing
+        return sharing is not None and any(not sharing.computes(layer) for layer in range(self.layers))
+
+
+def _positive(config: dict[str, Any], name: str) -> int:
+    value = config.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ArchitectureError(f"config.json: {name}: want a positive integer, found {value!r}")
+    return value
+
+
+def _optional(config: dict[str, Any], name: str) -> int | None:
+    return _positive(config, name) if config.get(name) is not None else None
+
+
+def _max_positions(config: dict[str, Any]) -> int | None:
+    """Longest context in tokens; YaRN stretches the original length, other scalings the stated one (vLLM, ModelConfig)."""
+    stated = [
+        value
+        for name in (
+            "max_position_embeddings",
+            "n_positions",
+            "max_seq_len",
+            "seq_length",
+            "model_max_length",
+        )
+        if (value := _optional(config, name)) is not None
+    ]
+    if not stated:
+        return None
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if not isinstance(scaling, dict):
+        raise ArchitectureError(f"config.json: rope_scaling: want a mapping, found {scaling!r}")
+    kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor")
+    if not isinstance(factor, int | float) or kind in (None, "default", "su", "longrope", "llama3"):
+        return min(stated)
+    original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
+    return int((original if isinstance(original, int) else min(stated)) * factor)
+
+
+def _index_sharing(config: dict[str, Any]) -> IndexSharing | None:
+    pattern, freq = config.get("index_topk_pattern"), config.get("index_topk_freq")
+    if config.get("index_topk") is None or (pattern is None and freq is None):
+        return None
+    if pattern is not None and not isinstance(pattern, str):
+        raise ArchitectureError(f"config.json: index_topk_pattern: want a text, found {pattern!r}")
+    offset = config.get("index_skip_topk_offset", 0)
+    if not isinstance(offset, int) or isinstance(offset, bool):
+        raise ArchitectureError(f"config.json: index_skip_topk_offset: want an integer, found {offset!r}")
+    return IndexSharing(freq=_optional(config, "index_topk_freq") or 1, offset=offset, pattern=pattern)
+
+
+def read_architecture(config: dict[str, Any], hf_overrides: dict[str, Any] | None = None) -> Architecture:
+    """The architecture of a parsed config.json with the service's `hf_overrides` laid over it.
+
+    Multimodal models nest the language model under `text_config`. Raises ArchitectureError with the field's name.
+    """
+    outer = {**config, **(hf_overrides or {})}
+    nested = outer.get("text_config")
+    inner = {**outer, **nested, **(hf_overrides or {})} if isinstance(nested, dict) else outer
+    mtp = inner.get("num_nextn_predict_layers", inner.get("mtp_num_hidden_layers", 0))
+    return Architecture(
+        model_type=str(inner.get("model_type", "unknown")),
+        layers=_positive(inner, "num_hidden_layers"),
+        attention_heads=_positive(inner, "num_attention_heads"),
+        kv_heads=_optional(inner, "num_key_value_heads"),
+        hidden_size=_optional(inner, "hidden_size"),
+        max_positions=_max_positions(inner),
+        mtp_layers=mtp if isinstance(mtp, int) else 0,
+        index_sharing=_index_sharing(inner),
+    )

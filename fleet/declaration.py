@@ -1,0 +1,293 @@
+"""What the owner declares: nodes, services, the policy of a rollout, waivers. Pure models; YAML is read in `declare/`."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from fleet.frozen import Frozen
+
+SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+FLAG = re.compile(r"--[a-z0-9][a-z0-9._-]*")
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"want {what} ({pattern.pattern}), found {value!r}")
+        return value
+
+    return AfterValidator(check)
+
+
+ServiceName = Annotated[str, _matching(SERVICE_NAME, "a service name: small letters, digits, dashes")]
+NodeName = Annotated[str, _matching(NODE_NAME, "a node name: letters, digits, dots, dashes")]
+EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
+Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")]
+Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
+AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f]*"), "an absolute path")]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def _from_comma_list(value: object) -> object:
+    """`--data partition=41,37` and `partition: "41,37"` mean what `[41, 37]` means."""
+    if isinstance(value, str) and re.fullmatch(r"\s*-?\d+(\s*,\s*-?\d+)*\s*", value):
+        return [int(part) for part in value.split(",")]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+IntList = Annotated[tuple[int, ...], BeforeValidator(_from_comma_list)]
+Switch = bool | Literal["auto"]
+
+
+class Ssh(Frozen):
+    """How a node is reached. Paths are absolute once loaded. Host keys are always checked strictly."""
+
+    user: str = "root"
+    port: Port = 22
+    key: str | None = None
+    known_hosts: str | None = None
+
+
+class GpuDeclaration(Frozen):
+    """The GPUs that the owner says are there. `memory_mib` is what nvidia-smi prints as memory.total."""
+
+    count: Annotated[int, Field(ge=0)]
+    model: str
+    memory_mib: Count
+
+
+class NodeDeclaration(Frozen):
+    """One node as its owner declares it, `inventory/FLEET/NODE.yaml`."""
+
+    name: NodeName
+    address: str
+    groups: tuple[str, ...] = ()
+    ssh: Ssh = Ssh()
+    gpus: GpuDeclaration
+    nvlink_islands: tuple[tuple[int, ...], ...] = ()
+    """Groups of two or more GPUs that are all joined to each other by NVLink."""
+    numa: tuple[int | None, ...] = ()
+    """NUMA node of each GPU; null where the platform does not tell."""
+    runtime: Literal["podman", "docker"] = "podman"
+    runtime_flags: tuple[str, ...] = ()
+    """Extra words for `podman run`, for what a site's container setup needs."""
+    recording: str | None = None
+    """A recorded probe of this node: it is planned offline from that file and never contacted."""
+
+    @model_validator(mode="after")
+    def _islands_and_numa_fit_the_gpus(self) -> Self:
+        known = [gpu for island in self.nvlink_islands for gpu in island]
+        if any(not 0 <= gpu < self.gpus.count for gpu in known) or len(set(known)) != len(known):
+            raise ValueError(f"nvlink_islands: want each GPU 0..{self.gpus.count - 1} at most once, found {known}")
+        if self.numa and len(self.numa) != self.gpus.count:
+            raise ValueError(f"numa: want {self.gpus.count} entries, one a GPU, found {len(self.numa)}")
+        return self
+
+
+class ImageDeclaration(Frozen):
+    """A container image by digest, and the engine version in it."""
+
+    name: Annotated[str, _matching(re.compile(r"[a-z0-9][a-zA-Z0-9._/:-]*"), "an image name without a digest")]
+    digest: Digest
+    engine: Annotated[str, _matching(re.compile(r"\d+\.\d+(\.\d+)?([.+-]\w+)*"), "an engine version such as 0.30.0")]
+
+    @property
+    def reference(self) -> str:
+        """`name@sha256:...`, without a tag: the digest alone decides."""
+        name, _, tag = self.name.rpartition(":")
+        return f"{name if name and '/' not in tag else self.name}@{self.digest}"
+
+
+class LayoutDeclaration(Frozen):
+    """How the owner wants the model cut. Without `partition` the engine's own even split is used."""
+
+    tp: Count = 1
+    pp: Count = 1
+    dp: Count = 1
+    partition: IntList | None = None
+    device_order: IntList | None = None
+    """GPU index of each rank, rank 0 first."""
+
+
+class Speculative(Frozen):
+    """Speculative decoding: method (`mtp`, `ngram`, `eagle3`, ...) and tokens drafted a step."""
+
+    method: str
+    k: Count = 3
+
+    def __str__(self) -> str:
+        return f"{self.method}:{self.k}"
+
+
+def _speculative(value: object) -> object:
+    """`mtp`, `mtp:3`, `none` and `auto` as short forms."""
+    if isinstance(value, str) and value not in ("auto", "none"):
+        method, colon, k = value.partition(":")
+        return {"method": method, "k": int(k) if k.isdigit() else k} if colon else {"method": method}
+    return value
+
+
+SpeculativeSetting = Annotated[Speculative | Literal["auto", "none"], BeforeValidator(_speculative)]
+
+
+class SecretReference(Frozen):
+    """Where the controller finds a secret's value. The value itself never enters a model that is printed."""
+
+    env: EnvName | None = None
+    file: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("want exactly one of `env: NAME` and `file: PATH`")
+        return self
+
+
+class Mount(Frozen):
+    """A folder or file of the node that the container sees."""
+
+    source: AbsolutePath
+    target: AbsolutePath
+    read_only: bool = True
+
+
+class Hook(Frozen):
+    """A command of the owner: words, not a shell line. `{node}`, `{service}`, `{address}`, `{port}` are filled in."""
+
+    command: tuple[str, ...] = Field(min_length=1)
+    on: Literal["controller", "node"] = "controller"
+
+
+class ServicePolicy(Frozen):
+    """How one service is started, drained and proven. Times in seconds."""
+
+    start_budget_s: Count = 1800
+    stop_grace_s: Count = 60
+    restart_limit: Annotated[int, Field(ge=0)] = 5
+    """Restarts within `restart_window_s` before systemd gives up."""
+    restart_window_s: Count = 7200
+    drain: Hook | None = None
+    undrain: Hook | None = None
+    drain_s: Annotated[int, Field(ge=0)] = 300
+    proof: tuple[str, ...] = ("completion",)
+    """Probes that a fresh start must pass, by file name in probes/. `/health` is always awaited."""
+    proof_s: Count = 120
+    last_replica: Literal["keep", "take"] = "keep"
+    """May the only proven replica of this service be restarted?"""
+
+
+class ServiceDeclaration(Frozen):
+    """One model served. Every setting of the engine that operators change has its place here."""
+
+    name: ServiceName
+    model: AbsolutePath
+    served_model_name: str | None = None
+    image: ImageDeclaration
+    layout: LayoutDeclaration | Literal["auto"] = "auto"
+    max_model_len: Count
+    kv_cache_dtype: str = "auto"
+    speculative: SpeculativeSetting = "none"
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    disable_custom_all_reduce: Switch = "auto"
+    """auto: off (the flag is set) where a TP group of two is an NVLink pair of a node that has only pairs."""
+    v2_runner: Switch = "auto"
+    """auto: pinned to 1 where speculation under pipeline parallelism needs it, else left to the engine."""
+    numa_bind: Switch = "auto"
+    hf_overrides: dict[str, Any] = {}
+    boundary_repaired: bool = False
+    """PP 2 on an index-sharing model: the image makes the first layers of each stage compute their own indices."""
+    flags: dict[Flag, str | int | float | bool | list[str | int | float] | dict[str, Any]] = {}
+    env: dict[EnvName, str] = {}
+    secrets: dict[EnvName, SecretReference] = {}
+    gpus: IntList | None = None
+    """GPU indices that this service may use; all of the node's where absent."""
+    host: str = "0.0.0.0"
+    port: Port = 8000
+    mounts: tuple[Mount, ...] = ()
+    shm_gib: Count = 16
+    policy: ServicePolicy = ServicePolicy()
+
+    @property
+    def served_name(self) -> str:
+        """The model name that clients send."""
+        return self.served_model_name or self.name
+
+    @model_validator(mode="after")
+    def _values_fit_one_line_files(self) -> Self:
+        both = sorted(set(self.env) & set(self.secrets))
+        if both:
+            raise ValueError(f"want each name in env or in secrets, found {both} in both")
+        return self
+
+
+class RolloutPolicy(Frozen):
+    """How a fleet is rolled: batch sizes, what a failing host means, room in GiB, lock in seconds."""
+
+    batches: tuple[Annotated[str, BeforeValidator(str)], ...] = ("1", "25%")
+    """The last entry repeats until every host had its turn."""
+    on_failed_gate: Literal["stop", "host"] = "stop"
+    on_unreachable: Literal["stop", "host"] = "stop"
+    lock_lease_s: Annotated[int, Field(ge=5)] = 900
+    min_free_gib: Annotated[float, Field(ge=0)] = 2.0
+    """Room that must stay free where releases and images lie."""
+
+    @model_validator(mode="after")
+    def _batches_are_counts_or_percents(self) -> Self:
+        for size in self.batches or ("",):
+            if not re.fullmatch(r"[1-9]\d*|([1-9]\d?|100)%", size):
+                raise ValueError(f'batches: want counts or percents such as [1, "25%"], found {size!r}')
+        return self
+
+
+class Waiver(Frozen):
+    """One gate that the owner lets pass although it fails, and why. Printed as a warning every time."""
+
+    gate: str
+    reason: Annotated[str, Field(min_length=8)]
+    nodes: tuple[str, ...] = ()
+    """Empty: every node."""
+    services: tuple[str, ...] = ()
+    """Empty: every service."""
+
+
+class Evidence(Frozen):
+    """A stored degeneration run: what was asked how often, and how many answers were bad."""
+
+    kind: Literal["degeneration"] = "degeneration"
+    model: str
+    """The service's model path, or its last component."""
+    engine: str
+    partition: IntList
+    trials: Count
+    bad: Annotated[int, Field(ge=0)]
+    when: str | None = None
+    note: str | None = None
+
+
+class Placement(Frozen):
+    """A node with the services that run on it."""
+
+    node: NodeDeclaration
+    services: tuple[ServiceDeclaration, ...] = ()
+
+
+class Fleet(Frozen):
+    """Everything declared: placements in name order, the rollout's policy, waivers and evidence."""
+
+    name: str
+    placements: tuple[Placement, ...]
+    rollout: RolloutPolicy = RolloutPolicy()
+    waivers: tuple[Waiver, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+    def placement(self, node: str) -> Placement:
+        """The placement of that node; KeyError where it is not declared."""
+        for placement in self.placements:
+            if placement.node.name == node:
+                return placement
+        raise KeyError(node)
