@@ -58,7 +58,7 @@ def _optional(config: dict[str, Any], name: str) -> int | None:
 
 
 def _max_positions(config: dict[str, Any]) -> int | None:
-    """Longest context in tokens; YaRN stretches the original length, other scalings the stated one (vLLM, ModelConfig)."""
+    """Longest context in tokens; YaRN stretches the original length, other kinds the stated one (vLLM, ModelConfig)."""
     stated = [
         value
         for name in (

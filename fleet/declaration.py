@@ -1,4 +1,4 @@
-"""What the owner declares: nodes, services, the policy of a rollout, waivers. Pure models; YAML is read in `declare/`."""
+"""What the owner declares: nodes, services, rollout policy, waivers. Pure models; YAML is read in `declare/`."""
 
 import re
 from typing import Annotated, Any, Literal, Self

@@ -73,8 +73,8 @@ def auto_candidates(
 ) -> list[LayoutDeclaration]:
     """Layouts that fill the GPUs with TP exactly as wide as the NVLink islands.
 
-    Heads must divide by TP (skipped where the model is unknown). More than two stages on an index-sharing model are never
-    chosen: an operator has seen them give wrong answers.
+    Heads must divide by TP (skipped where the model is unknown). More than two stages on an index-sharing model are
+    never chosen: an operator has seen them give wrong answers.
     """
     sizes = _island_sizes(node, gpus)
     if len(sizes) != 1:

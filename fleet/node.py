@@ -132,7 +132,7 @@ class Installed(Frozen):
 
 
 class Port(Frozen):
-    """A listening TCP port, and who listens. `unit`: the systemd unit of the listening process, where it could be read."""
+    """A listening TCP port, and who listens. `unit`: the listening process's systemd unit, where it could be read."""
 
     port: int
     process: str | None = None

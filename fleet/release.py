@@ -1,0 +1,79 @@
+"""A release: everything rendered for one service on one node, named by the digest of its content."""
+
+import hashlib
+import json
+from typing import Any
+
+from fleet.command import container_argv, engine_argv, engine_env
+from fleet.frozen import Frozen
+from fleet.plan import Plan
+from fleet.systemd import environment_file
+
+UNIT, ENV, SECRETS, PLAN = "unit", "env", "secrets.env", "plan.json"
+
+
+class Release(Frozen):
+    """Rendered files of one service on one node, by name in the release's folder. Secrets are not in here."""
+
+    id: str
+    service: str
+    node: str
+    files: dict[str, str]
+    secret_names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.service}@{self.id}"
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """plan.json: what was decided, in full, for audits and for the next run's difference. Stable between runs."""
+    layout = plan.layout
+    if layout is None:
+        raise ValueError(f"{plan.service.name} on {plan.node.name}: no layout: {plan.layout_error}")
+    return {
+        "format": 1,
+        "service": plan.service.name,
+        "node": plan.node.name,
+        "model": plan.service.model,
+        "image": plan.service.image.reference,
+        "engine": plan.service.image.engine,
+        "port": plan.service.port,
+        "layout": {
+            "tp": layout.tp,
+            "pp": layout.pp,
+            "dp": layout.dp,
+            "partition": list(layout.partition) if layout.partition else None,
+            "device_order": list(layout.device_order),
+        },
+        "ranks": [rank.model_dump() for rank in plan.ranks],
+        "argv": list(engine_argv(plan)),
+        "env": engine_env(plan),
+        "secrets": sorted(plan.service.secrets),
+        "command": list(container_argv(plan)),
+        "policy": plan.service.policy.model_dump(mode="json", include={"start_budget_s", "stop_grace_s"}),
+    }
+
+
+def secrets_mark(secrets: dict[str, str], salt: str) -> str:
+    """A mark that changes when a secret does, and from which a secret cannot be guessed cheaply (scrypt)."""
+    if not secrets:
+        return ""
+    document = json.dumps(secrets, sort_keys=True).encode()
+    return hashlib.scrypt(document, salt=salt.encode(), n=2**12, r=8, p=1, dklen=16).hex()
+
+
+def make_release(plan: Plan, unit: str, mark: str = "") -> Release:
+    """The release of a plan: `unit` is the rendered unit file, `mark` the mark of its secrets."""
+    files = {
+        UNIT: unit,
+        ENV: environment_file(engine_env(plan)),
+        PLAN: json.dumps(plan_document(plan), indent=1, sort_keys=True, ensure_ascii=False) + "\n",
+    }
+    content = json.dumps([files, sorted(plan.service.secrets), mark], sort_keys=True).encode()
+    return Release(
+        id=hashlib.sha256(content).hexdigest()[:16],
+        service=plan.service.name,
+        node=plan.node.name,
+        files=files,
+        secret_names=tuple(sorted(plan.service.secrets)),
+    )

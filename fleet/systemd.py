@@ -1,0 +1,57 @@
+"""Quoting for systemd, decided here once: words of ExecStart= and values of an EnvironmentFile=.
+
+Source: systemd.service(5) "COMMAND LINES", systemd.exec(5) EnvironmentFile=, systemd.syntax(7).
+"""
+
+import re
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@/:.,=+-]+")
+
+
+class QuotingError(ValueError):
+    """A text that systemd cannot carry."""
+
+
+def _refuse_nul(text: str) -> None:
+    if "\x00" in text:
+        raise QuotingError(f"want text without NUL bytes, found {text!r}")
+
+
+def exec_word(word: str) -> str:
+    """One argv item as a word of ExecStart=.
+
+    In double quotes systemd takes C escapes; `%` starts a specifier and `$` a variable everywhere, so both are doubled.
+    Control characters become escapes, non-ASCII stays as UTF-8. A line may not end inside a word, so newline is `\\n`.
+    """
+    _refuse_nul(word)
+    text = word.replace("%", "%%").replace("$", "$$")
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(f"\\x{ord(c):02x}" if ord(c) < 32 or ord(c) == 127 else c for c in escaped) + '"'
+
+
+def exec_line(argv: tuple[str, ...]) -> str:
+    """An ExecStart= value. The first word is a path, so none of systemd's prefix characters can start it."""
+    if not argv or not argv[0].startswith("/"):
+        raise QuotingError(f"want an absolute path as the first word, found {argv[:1]}")
+    return " ".join(map(exec_word, argv))
+
+
+def environment_line(name: str, value: str) -> str:
+    """One `NAME="value"` line of an EnvironmentFile=.
+
+    In double quotes only backslash, double quote, dollar and backtick need a backslash; a newline may stand as it is.
+    Nothing is expanded in an EnvironmentFile. systemd drops values that are not valid UTF-8 text, so control characters
+    other than newline and tab are refused.
+    """
+    _refuse_nul(value)
+    bad = next((c for c in value if (ord(c) < 32 and c not in "\n\t") or ord(c) == 127), None)
+    if bad is not None:
+        raise QuotingError(f"{name}: want text without control characters, found {bad!r}")
+    return f'{name}="' + re.sub(r'([\\"$`])', r"\\\1", value) + '"\n'
+
+
+def environment_file(values: dict[str, str]) -> str:
+    """A whole EnvironmentFile, names in order."""
+    return "".join(environment_line(name, values[name]) for name in sorted(values))
