@@ -1,0 +1,43 @@
+"""Jinja2 templates filled with the values of a Plan. StrictUndefined: a missing value is an error, never an empty text."""
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from fleet.command import NODE_SCRIPT, RUNTIMES, STATE, container_argv, container_name
+from fleet.plan import Plan
+from fleet.release import Release, make_release
+from fleet.systemd import exec_line
+
+
+@cache
+def _template(name: str) -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # systemd units, not HTML; quoting is fleet.systemd's
+    )
+    return environment.get_template(name)
+
+
+def render_unit(plan: Plan) -> str:
+    """The systemd unit of a plan."""
+    return _template("vllm.service.j2").render(
+        node=plan.node,
+        service=plan.service,
+        layout=plan.layout,
+        state=STATE,
+        node_script=NODE_SCRIPT,
+        runtime=RUNTIMES[plan.node.runtime],
+        container=container_name(plan.service.name),
+        exec_start=exec_line(container_argv(plan)),
+    )
+
+
+def render_release(plan: Plan, secrets_mark: str = "") -> Release:
+    """Everything rendered for a plan. Raises ValueError where the plan has no layout."""
+    return make_release(plan, render_unit(plan), secrets_mark)
