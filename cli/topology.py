@@ -1,0 +1,70 @@
+"""`fleet topology FILE`: what a saved `nvidia-smi topo -m` says, or why it cannot be trusted."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from facts.parse.topology import TopologyError, parse_topology
+from fleet.topology import SELF, Topology
+
+
+def topology(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Output of `nvidia-smi topo -m`; - reads standard input.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Show NVLink islands and NUMA nodes of a saved topology; exit 1 where the text cannot be trusted."""
+    try:
+        found = parse_topology(_read(file))
+    except (TopologyError, OSError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        typer.echo(f"{file}: {reason}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps(as_dict(found)))
+    else:
+        _show(found, Console())
+
+
+def as_dict(found: Topology) -> dict[str, object]:
+    """The topology as `--json` prints it; `numa` has null where the node did not tell."""
+    return {
+        "gpus": found.gpus,
+        "links": found.links,
+        "islands": found.islands,
+        "components": len(found.components),
+        "numa": found.numa,
+    }
+
+
+def _read(file: str) -> str:
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    return raw.decode("utf-8", errors="replace")
+
+
+def _show(found: Topology, console: Console) -> None:
+    matrix = Table("", *(f"GPU{i}" for i in range(found.gpus)), "NUMA", "CPUs", box=None)
+    for i, row in enumerate(found.links):
+        cells = [Text(cell, style=_style(found, i, j)) for j, cell in enumerate(row)]
+        node = found.numa[i]
+        matrix.add_row(f"GPU{i}", *cells, "?" if node is None else str(node), found.cpu_affinity[i] or "?")
+    console.print(matrix)
+    islands = ", ".join("{" + ", ".join(map(str, island)) + "}" for island in found.islands)
+    console.print(f"NVLink islands: {islands or 'none'}", highlight=False)
+    console.print(f"NVLink components: {len(found.components)}", highlight=False)
+
+
+def _style(found: Topology, i: int, j: int) -> str:
+    """Green inside an island, yellow for NVLink that leaves one, dim for the diagonal."""
+    if found.links[i][j] == SELF:
+        return "dim"
+    if not found.nvlinked(i, j):
+        return ""
+    return "green" if j in (found.island_of(i) or ()) else "yellow"
