@@ -1,0 +1,98 @@
+"""`fleet cmd SERVICE [NODE]`: the exact command and env that a unit would run. Starts nothing."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cli.session import connected, fail, placed
+from declare.invocation import Invocation
+from fleet.command import container_argv, engine_argv, engine_env
+from fleet.plan import Plan, decide
+from operations.show import console, print_gates
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The command of a plan for machines, and what `--check` compares. Secrets are masked."""
+    return {
+        "service": plan.service.name,
+        "node": plan.node.name,
+        "argv": list(engine_argv(plan)),
+        "env": {**engine_env(plan), **dict.fromkeys(sorted(plan.service.secrets), "***")},
+        "command": list(container_argv(plan)),
+    }
+
+
+def preview(invocation: Invocation, service: str, node: str | None, as_json: bool) -> None:
+    """Ask the nodes, judge all gates, print each command. Exit 1 where a gate fails."""
+    nodes = placed(invocation.fleet, service, node)
+    with connected(invocation, nodes) as session:
+        found = session.survey()
+    about = [v for v in found.verdicts if v.service in (None, service)]
+    print_gates(console(machine=True), about)
+    if any(v.stops for v in about):
+        raise typer.Exit(1)
+    documents = [document(p) for p in found.plans if p.service.name == service]
+    if as_json:
+        typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=1, ensure_ascii=False))
+        return
+    for each in documents:
+        typer.echo(f"# {each['service']} on {each['node']}")
+        for name, value in sorted(each["env"].items()):
+            typer.echo(f"export {name}={value if value == '***' else shlex.quote(value)}")
+        typer.echo(shlex.join(each["command"]) + "\n")
+
+
+def check(invocation: Invocation, service: str, node: str | None, golden: Path) -> None:
+    """Compare the command with a recorded one, item by item and in order, without contact. Exit 2 on drift."""
+    nodes = placed(invocation.fleet, service, node)
+    if len(nodes) != 1:
+        fail(f"--check compares one node: want a NODE, one of {', '.join(nodes)}")
+    recorded = _golden(golden)
+    placement = invocation.fleet.placement(nodes[0])
+    declared = next(s for s in placement.services if s.name == service)
+    plan = decide(placement, declared, None, invocation.fleet.evidence)
+    if plan.layout is None:
+        fail(f"{service} on {nodes[0]}: {plan.layout_error}; set layout, for example --data tp=8 --data pp=1")
+    now = document(plan)
+    drift = [*_list_drift(recorded["argv"], now["argv"]), *_env_drift(recorded["env"], now["env"])]
+    for line in drift:
+        typer.echo(line)
+    if drift:
+        typer.echo(f"{service} on {nodes[0]}: {len(drift)} differences from {golden}", err=True)
+        raise typer.Exit(2)
+    typer.echo(f"{service} on {nodes[0]}: {len(now['argv'])} words of argv and {len(now['env'])} env as in {golden}")
+
+
+def _golden(path: Path) -> dict[str, Any]:
+    """A recorded command: {"argv": [...], "env": {...}}. Exits 1 with the place where it is not one."""
+    try:
+        recorded = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        fail(f"{path}: want JSON with argv and env, as `fleet cmd SERVICE NODE --json` prints it, found {error}")
+    good = isinstance(recorded, dict) and isinstance(recorded.get("env"), dict)
+    if not good or not isinstance(recorded.get("argv"), list):
+        fail(f"{path}: want an object with argv (a list) and env (an object), found {str(recorded)[:80]!r}")
+    return recorded  # type: ignore[no-any-return]
+
+
+def _list_drift(old: list[Any], new: list[str]) -> list[str]:
+    """Each position where argv differs; words that are only on one side are told as such."""
+    lines = []
+    for place in range(max(len(old), len(new))):
+        was = repr(old[place]) if place < len(old) else "nothing"
+        now = repr(new[place]) if place < len(new) else "nothing"
+        if was != now:
+            lines.append(f"argv[{place}]: want {was}, found {now}")
+    return lines
+
+
+def _env_drift(old: dict[str, Any], new: dict[str, str]) -> list[str]:
+    names = sorted(old.keys() | new.keys())
+    return [
+        f"env {name}: want {old.get(name, 'nothing')!r}, found {new.get(name, 'nothing')!r}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]

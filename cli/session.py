@@ -1,0 +1,85 @@
+"""A connection to a fleet outside of pyinfra's own command: the same inventory, the same probe, the same gates."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+from pyinfra.api import Config, Inventory, State
+from pyinfra.api.connect import connect_all, disconnect_all
+from pyinfra.api.exceptions import PyinfraError
+
+from declare.invocation import Invocation
+from declare.inventory import hosts as inventory_hosts
+from facts.gather import gather
+from fleet.declaration import Fleet
+from operations import prepare
+from operations.secrets import SecretError
+from operations.survey import Secrets, Survey, request_for, resolve_secrets, survey
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+
+@dataclass(frozen=True)
+class Session:
+    """Connected nodes of one command."""
+
+    state: State
+    invocation: Invocation
+    secret: Secrets
+
+    @property
+    def hosts(self) -> dict[str, "Host"]:
+        """Reached hosts by node name."""
+        return prepare.hosts_of(self.state)[0]
+
+    def survey(self) -> Survey:
+        """Look at every node of this session once, decide and judge."""
+        hosts, silent = prepare.hosts_of(self.state)
+        fleet = self.invocation.fleet
+        answers = gather(hosts.values(), lambda name: request_for(fleet.placement(name), self.secret.key))
+        return survey(fleet, {**answers, **silent}, self.secret)
+
+
+def placed(fleet: Fleet, service: str | None, node: str | None) -> list[str]:
+    """Nodes that a command is about. Exits 1 with what there is, where a name is unknown."""
+    names = {placement.node.name for placement in fleet.placements}
+    if node is not None and node not in names:
+        fail(f"node: want one of {', '.join(sorted(names))}, found {node!r}")
+    holds = {p.node.name: {s.name for s in p.services} for p in fleet.placements}
+    known = sorted(set().union(*holds.values()))
+    if service is not None and service not in known:
+        fail(f"service: want one of {', '.join(known) or 'none declared'}, found {service!r}")
+    chosen = [n for n in sorted(names) if (node in (None, n)) and (service is None or service in holds[n])]
+    if not chosen:
+        others = ", ".join(name for name in sorted(holds) if service in holds[name])
+        fail(f"service {service}: want a node that it is declared for ({others}), found {node}")
+    return chosen
+
+
+def fail(text: str, code: int = 1) -> None:
+    """Say why on stderr and leave."""
+    typer.echo(text, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def connected(invocation: Invocation, nodes: list[str]) -> Iterator[Session]:
+    """A session with these nodes. Hosts that do not answer are told by the gate `reachable`."""
+    everyone, _ = inventory_hosts(invocation.fleet)
+    wanted = [entry for entry in everyone if entry[0].removeprefix("@recorded/") in nodes]
+    inventory = Inventory((wanted, {}))
+    state = State(inventory, Config(PARALLEL=256))
+    try:
+        secret = resolve_secrets(invocation.fleet)
+        connect_all(state)
+        yield Session(state=state, invocation=invocation, secret=secret)
+    except SecretError as error:
+        fail(str(error))
+    except PyinfraError as error:
+        fail(f"{error}: want an SSH connection to {', '.join(nodes)}; see the lines above")
+    finally:
+        if state.initialised:
+            disconnect_all(state)

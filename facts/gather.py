@@ -1,0 +1,59 @@
+"""Ask many nodes at once, from inside one pyinfra run.
+
+pyinfra's own `get_facts` deadlocks when deploy code calls it (it shares the pool), and a fact that fails leaves its
+default value behind while the deploy goes on. Here each node gives its facts or the reason why there are none.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from gevent.pool import Pool
+
+from facts.shell import run
+from fleet.frozen import Frozen
+from fleet.node import NodeFacts, ProbeRequest
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+PROBE_TIMEOUT_S = 60
+AT_ONCE = 256
+
+
+class Answer(Frozen):
+    """What one node said: its facts, or why there are none."""
+
+    node: str
+    facts: NodeFacts | None = None
+    reason: str | None = None
+    seconds: float = 0.0
+
+
+def ask(host: "Host", request: ProbeRequest) -> Answer:
+    """Run the probe on one host. Never raises for anything that the node did."""
+    from facts.parse.probe import ProbeError, parse_probe
+    from facts.probe import probe_script
+
+    began = time.monotonic()
+    script = probe_script(request)
+    output = run(host, ("bash", "-s"), stdin=script.text, timeout_s=PROBE_TIMEOUT_S)
+    seconds = time.monotonic() - began
+    if output.reason:
+        return Answer(node=host.name, reason=output.reason, seconds=seconds)
+    try:
+        return Answer(node=host.name, facts=parse_probe(output.stdout, script), seconds=seconds)
+    except ProbeError as error:
+        return Answer(node=host.name, reason=f"{error}{output.tail()}", seconds=seconds)
+
+
+def gather(
+    hosts: Iterable["Host"], request_of: Callable[[str], ProbeRequest], told: Callable[[Answer], Any] | None = None
+) -> dict[str, Answer]:
+    """Node name -> its answer, all nodes at the same time. `told` is called as each answer arrives."""
+    answers: dict[str, Answer] = {}
+    for answer in Pool(AT_ONCE).imap_unordered(lambda host: ask(host, request_of(host.name)), list(hosts)):
+        answers[answer.node] = answer
+        if told:
+            told(answer)
+    return answers

@@ -1,0 +1,59 @@
+"""One command on one node, through pyinfra's connection, with its payload on stdin.
+
+Words are quoted here and nowhere else. What is secret goes by stdin: others can read the argv of a shell.
+"""
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from pyinfra.api.command import StringCommand
+
+from fleet.frozen import Frozen
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+
+class Output(Frozen):
+    """What a command said. `reason` is set where it did not run to its end with exit 0."""
+
+    stdout: str = ""
+    stderr: str = ""
+    reason: str | None = None
+
+    def tail(self, lines: int = 5) -> str:
+        """The last lines of stderr for an error message, or nothing."""
+        last = [line for line in self.stderr.splitlines() if line.strip()][-lines:]
+        return f" ({' | '.join(last)})" if last else ""
+
+    def value(self, name: str) -> str | None:
+        """The value of the last `name=value` line of stdout."""
+        found = [line.partition("=")[2] for line in self.stdout.splitlines() if line.startswith(f"{name}=")]
+        return found[-1] if found else None
+
+
+def run(
+    host: "Host", words: tuple[str, ...], stdin: str | None = None, timeout_s: float = 60, show: bool = False
+) -> Output:
+    """Run words on the host as root and wait at most `timeout_s` seconds. Never raises for what the node did.
+
+    `show` prints the output line by line as it arrives, with the host's name in front.
+    """
+    arguments: dict[str, Any] = {"_timeout": int(timeout_s)}
+    if host.data.get("ssh_user", "root") != "root":
+        arguments["_sudo"] = True
+    if stdin is not None:
+        arguments["_stdin"] = stdin
+    try:
+        with gevent.Timeout(timeout_s + 5, TimeoutError(f"no answer within {timeout_s:g} s")):
+            good, lines = host.run_shell_command(
+                StringCommand(shlex.join(words)), print_output=show, print_input=False, **arguments
+            )
+    except Exception as error:  # paramiko, socket, gevent: all mean that the node did not answer
+        return Output(reason=f"{type(error).__name__}: {error}".rstrip(": "))
+    output = Output(stdout="\n".join(lines.stdout_lines), stderr="\n".join(lines.stderr_lines))
+    if good:
+        return output
+    last = [line for line in (*lines.stdout_lines, *lines.stderr_lines) if line.strip()][-3:]
+    return output.model_copy(update={"reason": f"failed: {' | '.join(last) or 'no output'}"})

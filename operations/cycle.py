@@ -1,0 +1,156 @@
+"""One host's turn: drain, activate, prove, confirm; or undo and prove the old release. Nothing stays unproven."""
+
+import datetime
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from facts.shell import Output, run
+from fleet.command import NODE_SCRIPT
+from operations.drain import HookError, call_hook, wait_for_requests
+from operations.run import Run
+from operations.steps import Step
+from probes.evidence import Endpoint, Evidence, Limits
+from probes.load import load
+from probes.metrics import MetricsError, cache_config
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+
+@dataclass
+class Turn:
+    """One host in one run."""
+
+    rollout: Run
+    host: "Host"
+    probes: list[Path]
+
+    def say(self, step: Step, text: str) -> None:
+        """One line of progress under the host's name."""
+        self.host.log(f"{step.service}: {text}")
+
+    def node(self, *words: str, stdin: str | None = None, timeout_s: float = 60, show: bool = False) -> Output:
+        """Call a verb of the node script."""
+        return run(self.host, (NODE_SCRIPT, *words), stdin=stdin, timeout_s=timeout_s, show=show)
+
+    def prove(self, endpoint: Endpoint, step: Step) -> list[Evidence]:
+        """Every probe of the policy in order, up to the first that fails."""
+        evidence: list[Evidence] = []
+        for name in step.policy.proof:
+            evidence.append(load(name, self.probes)(endpoint, Limits(total_s=step.policy.proof_s)))
+            self.say(step, str(evidence[-1]))
+            if not evidence[-1].passed:
+                break
+        return evidence
+
+
+def summary(evidence: list[Evidence]) -> str:
+    """The proof in a few words for a table."""
+    return "; ".join(f"{item.probe}: {item.found}" for item in evidence) or "health only"
+
+
+def roll(turn: Turn, step: Step) -> bool:
+    """Take one service through its change. True: proven. False: not, and what ran before was put back."""
+    began = time.monotonic()
+    key = (step.node, step.service)
+    try:
+        if step.policy.drain:
+            call_hook(turn.host, step.policy.drain, step)
+    except HookError as error:
+        turn.rollout.keep(turn.rollout.row(key, "failed", proof=f"not drained, nothing changed: {error}"))
+        _undrain(turn, step)
+        return False
+    cut = wait_for_requests(step, lambda text: turn.say(step, text))
+    if cut:
+        turn.say(step, f"{cut} running requests get {step.policy.stop_grace_s} s to end, then they are cut")
+    why, evidence = _activate_and_prove(turn, step)
+    if why is None:
+        why = _confirm(turn, step, evidence, cut)
+    seconds = time.monotonic() - began
+    if why is not None:
+        turn.rollout.keep(turn.rollout.row(key, *_undo(turn, step, why), seconds=seconds))
+        return False
+    after = _undrain(turn, step)
+    cut_text = f"; {cut} requests were still running at the stop" if cut else ""
+    proof = summary(evidence) + cut_text + after
+    turn.rollout.keep(turn.rollout.row(key, "proven", release=step.release, proof=proof, seconds=seconds))
+    return True
+
+
+def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Evidence]]:
+    """The reason why the release did not prove itself, or None; and what the probes said."""
+    turn.say(step, f"activating {step.release}, at most {step.policy.start_budget_s} s until /health answers")
+    started = turn.node(
+        "activate",
+        step.service,
+        step.release,
+        str(step.deadline_s),
+        turn.rollout.id,
+        str(step.policy.start_budget_s),
+        timeout_s=step.policy.start_budget_s + 60,
+        show=True,
+    )
+    if started.reason is not None:
+        return f"it did not start: {started.reason}", []
+    evidence = turn.prove(step.endpoint, step)
+    bad = next((item for item in evidence if not item.passed), None)
+    return (f"{bad.probe}: want {bad.wanted}, found {bad.found}" if bad else None), evidence
+
+
+def _confirm(turn: Turn, step: Step, evidence: list[Evidence], cut: int) -> str | None:
+    """Mark the release as proven on the node, with what was measured. The reason where that failed."""
+    document = {
+        "format": 1,
+        "release": step.release,
+        "run": turn.rollout.id,
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "summary": summary(evidence),
+        "evidence": [item.model_dump(mode="json") for item in evidence],
+        "requests_cut": cut,
+        "measured": _measured(step) if evidence else None,
+    }
+    done = turn.node("confirm", step.service, step.release, turn.rollout.id, stdin=json.dumps(document) + "\n")
+    return f"it proved itself, but the node could not note it: {done.reason}" if done.reason else None
+
+
+def _measured(step: Step) -> dict[str, str] | None:
+    """The pool that the engine really got, from its metrics; None where it exports none."""
+    try:
+        return cache_config(step.endpoint.url)
+    except MetricsError:
+        return None
+
+
+def _undo(turn: Turn, step: Step, why: str) -> tuple[str]:
+    """Put the proven release back and prove it. The status and, through the run's stop, the whole story."""
+    turn.say(step, f"FAILED: {why}; restoring what ran before")
+    budget = step.policy.start_budget_s
+    undone = turn.node("undo", step.service, why[:200], timeout_s=budget + 120, show=True)
+    story = f"{step.node}/{step.service}: {why}"
+    if undone.reason is not None:
+        turn.rollout.stop(f"{story}; the old release could NOT be restored: {undone.reason}")
+        return ("failed",)
+    back = undone.value("undone")
+    if back in (None, "none") or step.old_endpoint is None:
+        turn.rollout.stop(f"{story}; nothing served here before, so nothing was restored and the service is stopped")
+        return ("failed",)
+    bad = next((item for item in turn.prove(step.old_endpoint, step) if not item.passed), None)
+    if bad is not None:
+        turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {bad.probe} found {bad.found}")
+        return ("failed",)
+    turn.rollout.stop(f"{story}; {back} was restored and proved itself{_undrain(turn, step)}")
+    return ("restored",)
+
+
+def _undrain(turn: Turn, step: Step) -> str:
+    """Back into traffic. A failing hook does not undo a proven release; it is told."""
+    try:
+        if step.policy.undrain:
+            call_hook(turn.host, step.policy.undrain, step)
+    except HookError as error:
+        turn.say(step, f"NOT back in traffic: {error}")
+        return f"; NOT back in traffic: {error}"
+    return ""

@@ -1,0 +1,73 @@
+"""Take a replica out of traffic, wait for its requests, put it back. The owner's hooks do the first and the last."""
+
+import shlex
+import subprocess
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from facts.shell import run
+from fleet.declaration import Hook
+from operations.steps import Step
+from probes.metrics import MetricsError, running_requests
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+HOOK_TIMEOUT_S = 120
+
+
+class HookError(RuntimeError):
+    """A hook of the owner failed: its words and what it said."""
+
+
+def call_hook(host: "Host", hook: Hook, step: Step) -> None:
+    """Run a hook on the controller or the node. Raises HookError where it does not exit 0 within two minutes."""
+    values = {
+        "node": step.node,
+        "service": step.service,
+        "address": str(host.data.get("ssh_hostname", "")),
+        "port": step.endpoint.url.rpartition(":")[2],
+    }
+    words = tuple(_filled(word, values) for word in hook.command)
+    on_node = hook.on == "node"
+    reason = run(host, words, timeout_s=HOOK_TIMEOUT_S).reason if on_node else _on_controller(words)
+    if reason is not None:
+        raise HookError(f"hook {shlex.join(words)} on the {hook.on}: {reason}")
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace("{" + name + "}", value)
+    return word
+
+
+def _on_controller(words: tuple[str, ...]) -> str | None:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=HOOK_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return None if done.returncode == 0 else f"exit {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}"
+
+
+def wait_for_requests(step: Step, say: Callable[[str], None]) -> int:
+    """Wait until the engine runs no request or `drain_s` is over. The number that will be cut is returned.
+
+    Without a drain hook new requests keep coming, so there is nothing to wait for: what runs now is counted.
+    """
+    if step.old_endpoint is None or step.old is None or step.old.unit is None or step.old.unit.active != "active":
+        return 0
+    began, told = time.monotonic(), 0.0
+    while True:
+        try:
+            running = running_requests(step.old_endpoint.url)
+        except MetricsError as error:
+            say(f"running requests are unknown: {error}")
+            return 0
+        spent = time.monotonic() - began
+        if running == 0 or step.policy.drain is None or spent >= step.policy.drain_s:
+            return running
+        if spent - told >= 10:
+            say(f"draining: {running} requests run, {spent:.0f} s of {step.policy.drain_s}")
+            told = spent
+        time.sleep(0.25)

@@ -1,0 +1,149 @@
+"""From a pyinfra state to a Run: observe every node at once, decide, judge, show; refuse before anything changes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyinfra.api.exceptions import DeployError
+
+from declare.invocation import Invocation
+from facts.gather import Answer, gather
+from facts.shell import run
+from fleet.batches import batches
+from fleet.difference import Change
+from fleet.systemd import environment_file
+from operations.node_script import apply_payload
+from operations.run import Run
+from operations.secrets import SecretError
+from operations.show import console, print_changes, print_gates
+from operations.steps import API_KEY, Step, deploy_step, release_files
+from operations.survey import Secrets, Survey, request_for, resolve_secrets, survey
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+    from pyinfra.api.state import State
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def hosts_of(state: "State") -> tuple[dict[str, "Host"], dict[str, Answer]]:
+    """Connected hosts of this run by node name, and an answer for each that could not be reached."""
+    wanted = state.limit_hosts if state.limit_hosts is not None else list(state.inventory)
+    reached = {host.name: host for host in wanted if host in state.active_hosts}
+    silent = {
+        host.name: Answer(node=host.name, reason="no SSH connection (the reason is printed above)")
+        for host in wanted
+        if host not in state.active_hosts
+    }
+    return reached, silent
+
+
+def observe(invocation: Invocation, hosts: list["Host"], secret: Secrets) -> dict[str, Answer]:
+    """One probe a node, all nodes at once."""
+    fleet = invocation.fleet
+    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key))
+
+
+def deploy(state: "State", invocation: Invocation) -> Run:
+    """The run of deploy.py. Raises DeployError where the gates refuse, with the whole table printed before."""
+    secret = _secrets(invocation)
+    hosts, silent = hosts_of(state)
+    found = survey(invocation.fleet, {**observe(invocation, list(hosts.values()), secret), **silent}, secret)
+    out = console(invocation.json)
+    print_gates(out, found.verdicts)
+    print_changes(out, found.changes, invocation.diff)
+    _refuse_unless_passed(found)
+    rollout = _run(invocation, found, hosts, silent, secret)
+    if invocation.dry:
+        out.print("\n[bold]Dry run[/]: nothing was changed, no lock was taken.")
+    elif not (rollout.steps or rollout.removes or found.support):
+        out.print("\n[green]Nothing to change[/]: every service is as declared, nothing was restarted.")
+    return rollout
+
+
+def _secrets(invocation: Invocation) -> Secrets:
+    try:
+        return resolve_secrets(invocation.fleet)
+    except SecretError as error:
+        raise DeployError(str(error)) from None
+
+
+def _refuse_unless_passed(found: Survey) -> None:
+    """By policy a failing host stops everything or only itself; with no host left there is nothing to do."""
+    policy = found.fleet.rollout
+    stopping = [
+        v
+        for v in found.verdicts
+        if v.stops and (policy.on_unreachable if v.gate == "reachable" else policy.on_failed_gate) == "stop"
+    ]
+    if stopping:
+        nodes = sorted({v.node for v in stopping})
+        raise DeployError(f"refused by {len(stopping)} failing gates on {', '.join(nodes)}; nothing was changed")
+    if not {view.node.name for view in found.views} - found.failing:
+        raise DeployError("refused: no node is left whose gates pass; nothing was changed")
+
+
+def _step(found: Survey, change: Change, secret: Secrets) -> Step:
+    plan = found.plan(change.node, change.service)
+    key = secret.of(f"{change.node}/{change.service}").get(API_KEY, plan.service.env.get(API_KEY, ""))
+    release = found.releases[change.node, change.service]
+    return deploy_step(plan.node, plan.service, change, release, plan.installed, key)
+
+
+def serving(found: Survey) -> dict[str, frozenset[str]]:
+    """Service -> nodes that serve it now with a proven release."""
+    nodes: dict[str, set[str]] = {}
+    for plan in found.plans:
+        lies = plan.installed
+        if lies and lies.proven and lies.proven == lies.current and lies.unit and lies.unit.active == "active":
+            nodes.setdefault(plan.service.name, set()).add(plan.node.name)
+    return {service: frozenset(names) for service, names in nodes.items()}
+
+
+def _run(
+    invocation: Invocation, found: Survey, hosts: dict[str, "Host"], silent: dict[str, Answer], secret: Secrets
+) -> Run:
+    work = found.work(invocation.prune)
+    steps: dict[str, list[Step]] = {}
+    removes: dict[str, list[str]] = {}
+    for change in work:
+        if change.kind == "remove":
+            removes.setdefault(change.node, []).append(change.service)
+        else:
+            steps.setdefault(change.node, []).append(_step(found, change, secret))
+    keep = frozenset(p.service.name for p in found.plans if p.service.policy.last_replica == "keep")
+    good = {name: host for name, host in hosts.items() if name not in found.failing}
+    return Run(
+        verb="deploy",
+        survey=found,
+        hosts=good,
+        steps=steps,
+        removes=removes,
+        batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
+        apply=lambda rollout, host: _apply(rollout, host, secret),
+        again=lambda rollout, some: survey(invocation.fleet, _look(invocation, some, silent, hosts, secret), secret),
+    )
+
+
+def _look(
+    invocation: Invocation, some: list["Host"], silent: dict[str, Answer], hosts: dict[str, "Host"], secret: Secrets
+) -> dict[str, Answer]:
+    """Fresh answers of some hosts; those that were silent before still are, as far as the comparison is concerned."""
+    fresh = observe(invocation, some, secret)
+    return {**fresh, **silent} if len(some) > 1 or len(hosts) == 1 else fresh
+
+
+def _apply(rollout: Run, host: "Host", secret: Secrets) -> str | None:
+    """Carry the node script, the undo units and every new release to the host in one command; the reason on failure."""
+    name = host.name
+    stages = {}
+    for step in rollout.steps.get(name, []):
+        values = secret.of(f"{name}/{step.service}")
+        release = rollout.survey.releases[name, step.service]
+        stages[step.service, step.release] = release_files(release, environment_file(values))
+    payload = apply_payload(stages)
+    return run(host, payload.words, stdin=payload.stdin, timeout_s=120).reason
+
+
+def probe_folders(invocation: Invocation) -> list[Path]:
+    """Where probes are looked for: the site's own first."""
+    return [invocation.site.root / "probes", PROJECT / "probes"]

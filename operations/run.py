@@ -1,0 +1,136 @@
+"""One rollout as a whole: what is known, who holds which lock, what came of it. All hosts of a run share it."""
+
+import json
+import secrets as random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gevent.lock import RLock
+
+from operations.lock import Locks
+from operations.steps import Step
+from operations.survey import Survey
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+STATUS_STYLE = {"proven": "green", "unchanged": "green", "removed": "green"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one service on one node."""
+
+    node: str
+    service: str
+    status: str
+    """proven, unchanged, removed; restored, failed, untouched, refused."""
+    layout: str = "-"
+    partition: str = "-"
+    release: str = "-"
+    endpoint: str = "-"
+    proof: str = "-"
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Is this what the owner wanted?"""
+        return self.status in STATUS_STYLE
+
+
+@dataclass
+class Run:
+    """The state of one rollout. Mutable on purpose: it is what changes while hosts take their turns."""
+
+    verb: str
+    survey: Survey
+    hosts: dict[str, "Host"]
+    steps: dict[str, list[Step]]
+    batches: list[list[str]]
+    apply: Callable[["Run", "Host"], str | None]
+    """Stages what a host needs; gives the reason where it could not."""
+    again: Callable[["Run", list["Host"]], Survey]
+    """Looks at hosts once more."""
+    removes: dict[str, list[str]] = field(default_factory=dict)
+    id: str = field(default_factory=lambda: random.token_hex(8))
+    results: dict[tuple[str, str], Result] = field(default_factory=dict)
+    stopped: str | None = None
+    guard: Any = field(default_factory=RLock, repr=False)
+    shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    locks: Locks = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.locks = Locks(self.hosts, self.id, self.stop)
+
+    @property
+    def active(self) -> bool:
+        """Is there anything to do?"""
+        return bool(self.steps or self.removes or self.survey.support)
+
+    def once(self, name: str, work: Callable[[], Any]) -> Any:
+        """The first host that comes does the work; the others wait and get the same answer."""
+        with self.guard:
+            if name not in self.shared:
+                self.shared[name] = work()
+            return self.shared[name]
+
+    def stop(self, reason: str) -> None:
+        """No host starts its turn after this; the first reason stays."""
+        self.stopped = self.stopped or reason
+
+    def keep(self, result: Result) -> None:
+        """Remember what became of a service."""
+        self.results[result.node, result.service] = result
+
+    @property
+    def rows(self) -> list[Result]:
+        """Every service of the run in name order; what had no turn is untouched or unchanged."""
+        rows = dict(self.results)
+        for plan in self.survey.plans:
+            key = (plan.node.name, plan.service.name)
+            if key in rows:
+                continue
+            change = next((c for c in self.survey.changes if (c.node, c.service) == key), None)
+            status = "refused" if key[0] in self.survey.failing else "untouched"
+            if change and change.kind == "none" and status == "untouched":
+                status = "unchanged"
+            rows[key] = self.row(key, status)
+        return [rows[key] for key in sorted(rows)]
+
+    def row(self, key: tuple[str, str], status: str, **more: Any) -> Result:
+        """A result with the plan's layout and release filled in."""
+        plan = next((p for p in self.survey.plans if (p.node.name, p.service.name) == key), None)
+        if plan is None or plan.layout is None:
+            return Result(node=key[0], service=key[1], status=status, **more)
+        filled = {
+            "layout": str(plan.layout),
+            "partition": plan.layout.partition_text,
+            "release": self.survey.releases[key].id,
+            "endpoint": f"http://{plan.node.address}:{plan.service.port}",
+        }
+        if status == "unchanged" and plan.installed and plan.installed.proof:
+            filled["proof"] = _stored_proof(plan.installed.proof)
+        return Result(node=key[0], service=key[1], status=status, **{**filled, **more})
+
+    def write_report(self, path: Path) -> None:
+        """The whole run for machines: verdicts, changes, results. No secret is in any of them."""
+        document = {
+            "verb": self.verb,
+            "run": self.id,
+            "stopped": self.stopped,
+            "verdicts": [v.model_dump() for v in self.survey.verdicts],
+            "changes": [c.model_dump(exclude={"files"}) for c in self.survey.changes],
+            "results": [asdict(row) for row in self.rows],
+        }
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _stored_proof(text: str) -> str:
+    """The proof that lies on the node, in a few words."""
+    try:
+        document = json.loads(text)
+        return f"{document['summary']} ({document['when']})"
+    except (ValueError, KeyError, TypeError):
+        return "proof.json is unreadable"

@@ -1,0 +1,37 @@
+"""Secrets by reference, resolved on the controller. Values live in memory and in the payload that goes over SSH."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from fleet.declaration import SecretReference, ServiceDeclaration
+
+
+class SecretError(ValueError):
+    """A secret that cannot be read. The text names the reference, never a value."""
+
+
+def _read(service: str, name: str, reference: SecretReference) -> str:
+    if reference.env is not None:
+        value = os.environ.get(reference.env)
+        if value is None:
+            raise SecretError(
+                f"secret {name} of {service}: want environment variable {reference.env}, found none; set it"
+            )
+        return value
+    try:
+        return Path(str(reference.file)).expanduser().read_text().rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecretError(
+            f"secret {name} of {service}: want a readable text file {reference.file}, found {error}"
+        ) from None
+
+
+def resolve(service: ServiceDeclaration) -> dict[str, str]:
+    """Name -> value of every secret of a service. Raises SecretError."""
+    return {name: _read(service.name, name, reference) for name, reference in sorted(service.secrets.items())}
+
+
+def digests(values: dict[str, str], key: str) -> dict[str, str]:
+    """Name -> sha256(key + value), as the probe computes it on the node with this run's random key."""
+    return {name: hashlib.sha256((key + value).encode()).hexdigest() for name, value in values.items()}

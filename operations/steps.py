@@ -1,0 +1,95 @@
+"""What a host has to do in a rollout, one step a service: to a plan's release, or back to one that lies there."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from fleet.command import STATE
+from fleet.declaration import NodeDeclaration, ServiceDeclaration, ServicePolicy
+from fleet.difference import Change, Kind
+from fleet.node import Installed
+from fleet.release import ENV, PLAN, SECRETS, UNIT, Release
+from probes.evidence import Endpoint
+
+API_KEY = "VLLM_API_KEY"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One service on one node: what to activate, how to reach it, what was there before."""
+
+    node: str
+    service: str
+    kind: Kind
+    release: str
+    endpoint: Endpoint
+    policy: ServicePolicy
+    old: Installed | None = None
+    old_endpoint: Endpoint | None = None
+    api_key: SecretStr | None = field(default=None, repr=False)
+
+    @property
+    def deadline_s(self) -> int:
+        """Seconds after which the node undoes by itself: load, proof, and a margin for the controller's own work."""
+        return self.policy.start_budget_s + self.policy.proof_s + 60
+
+
+def _served_name(argv: list[Any], fallback: str) -> str:
+    words = list(map(str, argv))
+    if "--served-model-name" in words[:-1]:
+        return words[words.index("--served-model-name") + 1]
+    return fallback
+
+
+def current_plan(installed: Installed | None) -> dict[str, Any] | None:
+    """plan.json of the release that is current on the node; None where it cannot be read."""
+    for file in installed.files if installed else ():
+        if file.path.startswith(f"{STATE}/") and Path(file.path).name == PLAN and file.text:
+            try:
+                document = json.loads(file.text)
+            except ValueError:
+                return None
+            return document if isinstance(document, dict) else None
+    return None
+
+
+def endpoint_of(node: NodeDeclaration, document: dict[str, Any], key: SecretStr | None) -> Endpoint:
+    """Where the engine of a plan.json answers."""
+    service = str(document.get("service", ""))
+    name = _served_name(document.get("argv") or [], service)
+    return Endpoint(url=f"http://{node.address}:{document.get('port', 8000)}", model=name, api_key=key)
+
+
+def deploy_step(
+    node: NodeDeclaration,
+    service: ServiceDeclaration,
+    change: Change,
+    release: Release,
+    old: Installed | None,
+    key: str,
+) -> Step:
+    """The step that brings a service to its release."""
+    secret = SecretStr(key) if key else None
+    before = current_plan(old)
+    return Step(
+        node=node.name,
+        service=service.name,
+        kind=change.kind,
+        release=release.id,
+        endpoint=Endpoint(url=f"http://{node.address}:{service.port}", model=service.served_name, api_key=secret),
+        policy=service.policy,
+        old=old,
+        old_endpoint=endpoint_of(node, before, secret) if before else None,
+    )
+
+
+def release_files(release: Release, secrets_file: str) -> dict[str, tuple[str, bytes]]:
+    """Name -> (mode, content) of every file of a release's folder, secrets included; plan.json comes last."""
+    files = {UNIT: ("600", release.files[UNIT].encode()), ENV: ("600", release.files[ENV].encode())}
+    if secrets_file:
+        files[SECRETS] = ("600", secrets_file.encode())
+    files[PLAN] = ("600", release.files[PLAN].encode())
+    return files

@@ -1,0 +1,147 @@
+"""Everything that is known before the first change: facts, plans, releases, differences, verdicts."""
+
+import secrets as random
+from dataclasses import dataclass, field
+
+from facts.gather import Answer
+from fleet.declaration import Fleet, Placement
+from fleet.difference import Change, compare, removals
+from fleet.gate import FleetView, evaluate
+from fleet.node import NodeFacts, ProbeRequest, ServiceRequest
+from fleet.plan import NodeView, Plan, decide
+from fleet.release import Release, secrets_mark
+from fleet.verdict import Verdict
+from operations import secrets
+from operations.node_script import support_differs
+from templates.render import render_release
+
+Key = tuple[str, str]
+"""Node name, service name."""
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Secret values of one run by service, with the run's random key for digests. Its repr shows nothing."""
+
+    values: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    key: str = field(default_factory=lambda: random.token_hex(16), repr=False)
+
+    def of(self, service: str) -> dict[str, str]:
+        """Values of one service."""
+        return self.values.get(service, {})
+
+
+def resolve_secrets(fleet: Fleet) -> Secrets:
+    """Every secret of the fleet. A service's references are the same on all its nodes unless a node overrides them."""
+    values: dict[str, dict[str, str]] = {}
+    for placement in fleet.placements:
+        for service in placement.services:
+            values[f"{placement.node.name}/{service.name}"] = secrets.resolve(service)
+    return Secrets(values=values)
+
+
+def request_for(placement: Placement, key: str) -> ProbeRequest:
+    """What the one probe must look at on this node."""
+    return ProbeRequest(
+        services=tuple(
+            ServiceRequest(name=s.name, model=s.model, image=s.image.reference, port=s.port) for s in placement.services
+        ),
+        runtime=placement.node.runtime,
+        secret_key=key,
+    )
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look at the fleet found and decided. Nothing has changed when it exists."""
+
+    fleet: Fleet
+    views: tuple[NodeView, ...]
+    unread: dict[str, str]
+    plans: tuple[Plan, ...]
+    releases: dict[Key, Release]
+    changes: tuple[Change, ...]
+    support: frozenset[str]
+    """Nodes whose node script or undo units are missing or old."""
+    verdicts: tuple[Verdict, ...]
+
+    def plan(self, node: str, service: str) -> Plan:
+        """The plan of a service on a node."""
+        return next(p for p in self.plans if (p.node.name, p.service.name) == (node, service))
+
+    def facts(self, node: str) -> NodeFacts | None:
+        """What the node told."""
+        return next((view.facts for view in self.views if view.node.name == node), None)
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """Nodes with a gate that stops."""
+        return frozenset(v.node for v in self.verdicts if v.stops)
+
+    def work(self, prune: bool) -> tuple[Change, ...]:
+        """Changes that this run would make on nodes whose gates pass."""
+        return tuple(
+            change
+            for change in self.changes
+            if change.kind != "none" and (prune or change.kind != "remove") and change.node not in self.failing
+        )
+
+
+def _render(plans: tuple[Plan, ...], secret: Secrets) -> dict[Key, Release]:
+    releases: dict[Key, Release] = {}
+    marks: dict[str, str] = {}
+    for plan in plans:
+        if plan.layout is None:
+            continue
+        values = secret.of(f"{plan.node.name}/{plan.service.name}")
+        document = f"{plan.service.name}{sorted(values.items())}"
+        if document not in marks:  # scrypt is slow on purpose: once a service, not once a node
+            marks[document] = secrets_mark(values, plan.service.name)
+        releases[plan.node.name, plan.service.name] = render_release(plan, marks[document])
+    return releases
+
+
+def _unread_verdicts(unread: dict[str, str]) -> tuple[Verdict, ...]:
+    remedy = "bring the node back, leave it out with --limit, or set rollout.on_unreachable: host"
+    return tuple(
+        Verdict(gate="reachable", node=node, status="fail", want="an answer over SSH", got=reason, remedy=remedy)
+        for node, reason in unread.items()
+    )
+
+
+def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets) -> Survey:
+    """Decide, render, compare and judge. `answers` holds the nodes of this run; the others are left out of it."""
+    asked = tuple(placement for placement in fleet.placements if placement.node.name in answers)
+    views = tuple(
+        NodeView(placement=p, facts=answers[p.node.name].facts, rollout=fleet.rollout)
+        for p in asked
+        if answers[p.node.name].facts is not None
+    )
+    unread = {p.node.name: answers[p.node.name].reason or "no answer" for p in asked if not answers[p.node.name].facts}
+    plans = tuple(
+        decide(view.placement, service, view.facts, fleet.evidence)
+        for view in views
+        for service in view.placement.services
+    )
+    releases = _render(plans, secret)
+    changes = [
+        compare(plan, releases[key], secrets.digests(secret.of(f"{key[0]}/{key[1]}"), secret.key))
+        for plan in plans
+        if (key := (plan.node.name, plan.service.name)) in releases
+    ]
+    for view in views:
+        if view.facts is not None:
+            declared = frozenset(service.name for service in view.placement.services)
+            changes += removals(view.node.name, view.facts, declared)
+    changing = frozenset((c.node, c.service) for c in changes if c.restarts and c.kind != "remove")
+    verdicts = evaluate(FleetView(views=views, plans=plans, changing=changing), fleet.waivers)
+    return Survey(
+        fleet=fleet,
+        views=views,
+        unread=unread,
+        plans=plans,
+        releases=releases,
+        changes=tuple(sorted(changes, key=lambda c: (c.node, c.service))),
+        support=frozenset(v.node.name for v in views if v.facts is not None and support_differs(v.facts)),
+        verdicts=(*_unread_verdicts(unread), *verdicts),
+    )
