@@ -1,0 +1,153 @@
+"""The root file system that every lab host boots from: Debian by debootstrap, installed once, kept in a cache.
+
+A recipe is plain data and its hash names the folder, so that a changed recipe is a new folder. It is built beside and renamed
+at the end: a folder that exists is complete. What the lab itself adds (layer/, recordings/, models/) is not part of it.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab import host
+
+SUITE = "trixie"  # systemd 257, podman 5.4
+PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "openssh-server", "iproute2", "procps", "kmod", "curl", "numactl"),
+    *("podman", "crun", "conmon", "netavark", "aardvark-dns", "catatonit"),
+    *("python3",),  # the stand-in engine's image takes it from here; nothing of ours asks a node for it
+)
+# Useless in a lab host, each of them costs processor time at every boot of every host.
+MASKED = (
+    *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer", "e2scrub_all.timer"),
+    *(
+        "e2scrub_reap.service",
+        "console-getty.service",
+        "getty.target",
+        "ldconfig.service",
+        "netavark-dhcp-proxy.socket",
+    ),
+    *("netavark-dhcp-proxy.service", "netavark-firewalld-reload.service", "podman-auto-update.timer"),
+    *("podman-restart.service", "podman-clean-transient.service", "systemd-journal-catalog-update.service"),
+    *(
+        "systemd-update-done.service",
+        "systemd-sysusers.service",
+        "systemd-logind.service",
+        "sys-fs-fuse-connections.mount",
+    ),
+    *("systemd-tmpfiles-clean.timer", "dev-hugepages.mount", "systemd-firstboot.service", "motd-news.timer"),
+)
+REMOVED = (
+    *("etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/lib/dbus/machine-id", "var/log/journal"),
+    *("etc/ssh/ssh_host_*", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "etc/motd", "etc/update-motd.d/*"),
+)
+FORMAT = 1  # raise it where the code below changes what it makes
+
+
+def digest() -> str:
+    """Names the recipe, 12 hexadecimal digits."""
+    recipe = [FORMAT, SUITE, platform.machine(), PACKAGES, MASKED, REMOVED]
+    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
+
+
+def ensure(progress: Callable[[str], None]) -> Path:
+    """The installed root file system; it is built where the cache has none, which takes about a minute."""
+    folder = host.cache_root() / f"rootfs-{digest()}"
+    if folder.is_dir():
+        return folder
+    with building(folder, progress) as beside:
+        if beside is not None:
+            _debootstrap(beside, progress)
+            _finish(beside)
+    return folder
+
+
+@contextmanager
+def building(folder: Path, progress: Callable[[str], None]) -> Iterator[Path | None]:
+    """A folder beside to build in, renamed to `folder` at the end; None where another run has just made it.
+
+    One run builds at a time; the others wait for it.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f".{folder.name}.lock", "w") as lock:
+        os.set_inheritable(lock.fileno(), True)  # a builder that outlives a killed run keeps the lock
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"waiting for another run that builds {folder.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            yield None
+            return
+        beside = folder.with_name(f".{folder.name}.part")
+        if beside.exists():
+            shutil.rmtree(beside)
+        beside.mkdir()
+        yield beside
+        beside.rename(folder)
+
+
+def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
+    # In a mount namespace of its own: what debootstrap mounts goes with it, also where it is killed.
+    command = [
+        "unshare",
+        "--mount",
+        "debootstrap",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        SUITE,
+        str(target),
+    ]
+    mirror = _own_mirror()
+    if mirror:
+        command.append(mirror)
+    steps = 0
+    lines: list[str] = []
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment(), close_fds=False
+    )
+    assert running.stdout is not None
+    for line in running.stdout:
+        lines.append(line.rstrip())
+        steps += line.startswith("I: ")
+        progress(f"installing {SUITE} (once, about a minute): step {steps}, {line.removeprefix('I: ').strip()}")
+    if running.wait():
+        tail = "\n".join(lines[-8:])
+        raise host.LabError(f"debootstrap {SUITE} failed ({running.returncode}); its last words:\n{tail}")
+
+
+def _own_mirror() -> str | None:
+    """The Debian archive that this machine's own apt uses, so that a local mirror is honoured; None: debootstrap's default."""
+    filters = ["Created-By: Packages", "Origin: Debian", "Label: Debian"]
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *filters]
+    told = subprocess.run(command, capture_output=True, text=True).stdout.split()
+    return told[0] if told and told[0].startswith(("http://", "https://")) else None
+
+
+def _environment() -> dict[str, str]:
+    """The environment with apt's proxy, which debootstrap does not know of."""
+    command = ["apt-config", "shell", "proxy", "Acquire::http::Proxy"]
+    told = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    proxy = told.removeprefix("proxy=").strip("'")
+    return {**os.environ, **({"http_proxy": proxy} if proxy and proxy != "DIRECT" else {})}
+
+
+def _finish(target: Path) -> None:
+    """What differs between hosts goes out, what is useless is masked; then nothing is left to do at a first boot."""
+    for pattern in REMOVED:
+        for path in target.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for unit in MASKED:
+        link = target / "etc/systemd/system" / unit
+        link.unlink(missing_ok=True)
+        link.symlink_to("/dev/null")
+    for stamp in ("etc/.updated", "var/.updated"):
+        (target / stamp).touch()
+    for mount_point in ("usr/lib/containers/store", "var/lib/containers", "var/lib/vllm-fleet-lab/gpu", "srv/models"):
+        (target / mount_point).mkdir(parents=True, exist_ok=True)
