@@ -1,0 +1,151 @@
+"""`fleet lab`: real systemd hosts on this machine, to roll out to."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lab import gpus, host, naming, state
+from lab.lab import Lab, NodeStatus
+
+app = typer.Typer(help=__doc__, no_args_is_help=True)
+console = Console()
+errors = Console(stderr=True)
+
+Name = Annotated[str, typer.Option("--name", help="The lab's name.")]
+Node = Annotated[str, typer.Argument(help="A host of the lab, such as a1.")]
+
+
+@app.command()
+def up(
+    nodes: Annotated[
+        int | None, typer.Option("-n", "--nodes", min=1, max=naming.MAX_NODES, help="Number of hosts; default 3.")
+    ] = None,
+    name: Name = naming.DEFAULT_LAB,
+) -> None:
+    """Boot the lab; hosts that run already are left alone."""
+    with _spoken_errors(), console.status("starting") as spinner:
+        lab = Lab(name, nodes, progress=_progress(spinner.update))
+        report = lab.up()
+    if not report.started:
+        console.print(f"lab {name}: {len(report.kept)} hosts run already; nothing was changed")
+        return
+    kept = f"; {len(report.kept)} ran already" if report.kept else ""
+    console.print(f"lab {name}: booted {', '.join(report.started)}{kept}; inventory in {lab.folder / 'fleet'}")
+
+
+@app.command()
+def down(
+    name: Name = naming.DEFAULT_LAB,
+    everything: Annotated[bool, typer.Option("--all", help="End every lab of this machine, of any checkout.")] = False,
+) -> None:
+    """End the lab and remove its interfaces, mounts, processes and cgroups."""
+    with _spoken_errors():
+        if everything:
+            host.clean_everything()
+            console.print("no lab runs on this machine")
+        elif Lab(name).down():
+            console.print(f"lab {name}: ended")
+        else:
+            console.print(f"lab {name}: did not run; nothing was changed")
+
+
+@app.command()
+def status(
+    name: Name = naming.DEFAULT_LAB,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Show the hosts; exit 1 where the lab does not run, 2 where a host of it does not answer."""
+    with _spoken_errors():
+        found = Lab(name).status()
+    if as_json:
+        typer.echo(json.dumps({"name": name, "nodes": [node._asdict() for node in found]}, indent=2))
+    elif found:
+        console.print(_table(found))
+    else:
+        others = [record.name for record in state.running() if record.name != name]
+        console.print(f"lab {name} does not run" + (f"; these do: {', '.join(others)}" if others else ""))
+    if any(node.state != "running" for node in found) or not found:
+        raise typer.Exit(2 if found else 1)
+
+
+@app.command("set")
+def set_(
+    node: Node,
+    recording: Annotated[str | None, typer.Option(help=f"One of {', '.join(gpus.recordings())}.")] = None,
+    fault: Annotated[list[str] | None, typer.Option(help=" · ".join(text for _, text in gpus.FAULTS.values()))] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="First remove all faults and put the own recording back.")] = False,
+    name: Name = naming.DEFAULT_LAB,
+) -> None:
+    """Give a host other GPUs, or a fault, while it runs."""
+    with _spoken_errors():
+        if not (recording or fault or clear):
+            raise host.LabError("nothing to set: wanted --recording, --fault or --clear")
+        console.print(_table([Lab(name).set(node, recording=recording, faults=fault, clear=clear)]))
+
+
+@app.command()
+def reboot(
+    node: Node,
+    soft: Annotated[bool, typer.Option("--soft", help="`systemctl reboot` instead of a power cut.")] = False,
+    name: Name = naming.DEFAULT_LAB,
+) -> None:
+    """Power-cycle a host (its disk is kept) and wait until it answers."""
+    with _spoken_errors():
+        Lab(name).reboot(node, hard=not soft)
+        console.print(f"{node}: booted again")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def ssh(
+    node: Node,
+    command: Annotated[list[str] | None, typer.Argument(help="Command to run; none: a shell.")] = None,
+    name: Name = naming.DEFAULT_LAB,
+) -> None:
+    """Log in on a host, with the lab's key and known hosts."""
+    with _spoken_errors():
+        words = [*Lab(name).ssh_command(node), "--", *(command or [])]
+    os.execvp(words[0], words)
+
+
+def _table(nodes: list[NodeStatus]) -> Table:
+    table = Table("node", "address", "state", "GPUs", "faults", "boots")
+    for node in nodes:
+        style = {"running": "green", "unreachable": "yellow"}.get(node.state, "red")
+        how = f"[{style}]{node.state}[/{style}]"
+        table.add_row(node.name, node.address, how, node.recording, ", ".join(node.faults), str(node.boots))
+    return table
+
+
+def _progress(update: object) -> object:
+    """On a terminal a spinner with the step; in a log one line a kind of step."""
+    if console.is_terminal:
+        return update
+    said: set[str] = set()
+
+    def say(text: str) -> None:
+        kind = text.split(":")[0].split(" (")[0]
+        if kind not in said and not kind.startswith("booting"):
+            said.add(kind)
+            console.print(text, highlight=False)
+
+    return say
+
+
+@contextmanager
+def _spoken_errors() -> Iterator[None]:
+    """An error of the lab is a message and exit 1, not a traceback."""
+    try:
+        yield
+    except (host.LabError, ValueError) as error:
+        errors.print(f"[red]error:[/red] {error}", highlight=False)
+        raise typer.Exit(1) from error
+
+
+if __name__ == "__main__":
+    app()
