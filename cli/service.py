@@ -106,7 +106,7 @@ def _status_row(facts: NodeFacts, lies: Installed) -> dict[str, str]:
 
 
 def status(invocation: Invocation, service: str | None, node: str | None, as_json: bool) -> None:
-    """What runs where: unit state, release, whether it is proven, who holds a lock. Exit 2 where one does not run proven."""
+    """What runs where: unit, release, proof, lock. Exit 2 where a service does not run a proven release."""
     with connected(invocation, placed(invocation.fleet, service, node)) as session:
         found = session.survey()
     rows = [

@@ -1,5 +1,10 @@
 """A connection to a fleet outside of pyinfra's own command: the same inventory, the same probe, the same gates."""
 
+# pyinfra's connections are greenlets: the patches must come before anything opens a socket.
+from gevent import monkey
+
+monkey.patch_all()
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

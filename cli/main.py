@@ -1,0 +1,118 @@
+"""`fleet`: the daily verbs. Rollouts themselves are pyinfra's: `pyinfra inventory.py deploy.py`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.lab import app as lab
+from cli.topology import topology
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Daily verbs of vllm-fleet. Exit 0: as wanted; 1: refused or failed; 2: drift or degraded.",
+)
+
+Service = Annotated[str, typer.Argument(help="A service of group_data.")]
+Node = Annotated[str | None, typer.Argument(help="Only this node; every node of the service by default.")]
+FleetName = Annotated[
+    str | None, typer.Option("--fleet", envvar="FLEET", help="A folder under inventory/, or any path; default: lab.")
+]
+Data = Annotated[
+    list[str] | None, typer.Option("--data", help="Override for this run: key=value, as pyinfra's --data.")
+]
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+
+def _invocation(fleet: str | None, data: list[str] | None) -> Any:
+    """The declared fleet with overrides; exit 1 with file, line, field where the declaration is wrong."""
+    from declare.invocation import for_command
+    from declare.problem import DeclarationError
+
+    try:
+        return for_command(fleet, data or [])
+    except DeclarationError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command("cmd")
+def cmd(
+    service: Service,
+    node: Node = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", help="Compare with this recorded command, without contact; exit 2 on drift."),
+    ] = None,
+    fleet: FleetName = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Print the exact command and env of a service, after all gates. Starts nothing."""
+    from cli import command
+
+    invocation = _invocation(fleet, data)
+    if check is not None:
+        command.check(invocation, service, node, check)
+    else:
+        command.preview(invocation, service, node, as_json)
+
+
+@app.command()
+def start(service: Service, node: Node = None, fleet: FleetName = None, data: Data = None) -> None:
+    """Start the release that lies on the nodes, after all gates."""
+    from cli.service import change
+
+    change(_invocation(fleet, data), "start", service, node)
+
+
+@app.command()
+def stop(service: Service, node: Node = None, fleet: FleetName = None) -> None:
+    """Stop a service on its nodes. Its release stays."""
+    from cli.service import change
+
+    change(_invocation(fleet, None), "stop", service, node)
+
+
+@app.command()
+def wait(service: Service, node: Node = None, fleet: FleetName = None, as_json: Json = False) -> None:
+    """Wait until a service answers a real completion on every node."""
+    from cli import service as services
+
+    services.wait(_invocation(fleet, None), service, node, as_json)
+
+
+@app.command()
+def status(
+    service: Annotated[str | None, typer.Argument(help="Only this service.")] = None,
+    node: Node = None,
+    fleet: FleetName = None,
+    as_json: Json = False,
+) -> None:
+    """What runs where, and whether it is proven. Exit 2 where something does not run or is not proven."""
+    from cli import service as services
+
+    services.status(_invocation(fleet, None), service, node, as_json)
+
+
+app.command("topology")(topology)
+app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")
+
+
+@app.command()
+def gates(as_json: Json = False) -> None:
+    """List the gates: what each reads, and its remedy."""
+    from cli.gates import show
+
+    show(as_json)
+
+
+def main() -> None:
+    """Entry point of the `fleet` command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

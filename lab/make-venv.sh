@@ -1,0 +1,35 @@
+#!/bin/sh
+# Make the virtual environment: a Python of 3.11 or newer, the pinned packages, this checkout.
+# On Debian or Ubuntu as root, a missing interpreter or venv module is installed.
+set -eu
+venv=$1
+python=${PYTHON:-python3}
+
+good() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+choose() {
+    for candidate in "$python" python3.13 python3.12 python3.11 python3; do
+        if good "$candidate"; then echo "$candidate"; return 0; fi
+    done
+    return 1
+}
+
+if ! chosen=$(choose); then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo 'installing Python 3 with venv'
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -q >/dev/null
+        apt-get install -y -q --no-install-recommends python3 python3-venv >/dev/null
+        # Ubuntu 22.04 has 3.10 as its python3 and 3.11 beside it.
+        choose >/dev/null || apt-get install -y -q --no-install-recommends python3.11 python3.11-venv >/dev/null
+    fi
+    chosen=$(choose) || {
+        echo 'want Python 3.11 or newer with venv, found none; install it (Debian: apt-get install python3-venv)' >&2
+        exit 1
+    }
+fi
+
+echo "making $venv with $("$chosen" --version)"
+"$chosen" -m venv --clear "$venv"
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
