@@ -1,0 +1,144 @@
+"""One chat completion, streamed, as a client sees it."""
+
+import json
+from typing import Any
+
+from probes.evidence import Endpoint, Frozen, Limits
+from probes.exchange import Deadline, ExchangeError, refused, send, shortened
+
+FINISHED = ("stop", "length", "tool_calls")
+
+
+class Answer(Frozen):
+    """What was answered. Times in seconds from the request, tokens as the engine counted them."""
+
+    text: str
+    reasoning: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    first_token_s: float
+    seconds: float
+
+    @property
+    def said(self) -> str:
+        """The answer, or the thoughts where max_tokens ended before it began."""
+        return self.text or self.reasoning
+
+    def __str__(self) -> str:
+        said = shortened(self.said)
+        return f"{said!r} ({self.finish_reason}, {self.completion_tokens} tokens, {self.seconds:.2f} s)"
+
+
+def ask(endpoint: Endpoint, question: str, limits: Limits, deadline: Deadline | None = None) -> Answer:
+    """Asks at temperature 0 and gives the whole answer.
+
+    Raises ExchangeError where the answer is not HTTP 200, not finished, empty or late, or its usage makes no sense.
+    `deadline` is the caller's, where the question is a part of something longer.
+    """
+    deadline = deadline or Deadline(limits.total_s, limits.connect_s)
+    url = f"{endpoint.url}/v1/chat/completions"
+    body = {
+        "model": endpoint.model,
+        "messages": [{"role": "user", "content": question}],
+        "max_tokens": limits.max_tokens,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    reader = _Reader()
+    own = deadline.sooner(None)
+    with send("POST", url, own.sooner(limits.first_token_s), endpoint.headers, body) as response:
+        if response.status != 200:
+            raise refused(f"POST {url}", response.status, response.text())
+        if response.content_type != "text/event-stream":
+            raise ExchangeError(
+                "a stream of events",
+                f"{response.content_type or 'no content type'}: " + (shortened(response.text()) or "no text"),
+            )
+        for line in response.lines():
+            if reader.take(line, own.passed_s):
+                response.until(own)
+            if reader.done:
+                break
+    return reader.answer(limits.max_tokens, own.passed_s)
+
+
+class _Reader:
+    """Puts an answer together from its events."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._finish_reason: str | None = None
+        self._usage: dict[str, Any] | None = None
+        self._first_token_s: float | None = None
+
+    def take(self, line: str, passed_s: float) -> bool:
+        """One line of the stream. True where it brought the first token."""
+        if not line.startswith("data:"):
+            return False
+        data = line[5:].strip()
+        if data == "[DONE]":
+            self.done = True
+            return False
+        event = _parse(data)
+        if "error" in event:
+            raise ExchangeError("an answer", f"an error in the stream: {shortened(json.dumps(event['error']))}")
+        self._usage = event.get("usage") or self._usage
+        for choice in event.get("choices") or []:
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+            delta = choice.get("delta") or {}
+            self._text.append(delta.get("content") or "")
+            # renamed in vLLM between 0.11 and 0.16; older engines send the second
+            self._reasoning.append(delta.get("reasoning") or delta.get("reasoning_content") or "")
+        if self._first_token_s is None and any(self._text + self._reasoning):
+            self._first_token_s = passed_s
+            return True
+        return False
+
+    def answer(self, max_tokens: int, seconds: float) -> Answer:
+        said = "".join(self._text) or "".join(self._reasoning)
+        if not self.done:
+            raise ExchangeError("a whole answer", f"a stream cut after {shortened(said)!r}")
+        if not said.strip() or self._first_token_s is None:
+            raise ExchangeError("an answer with text", f"no text (finish_reason {self._finish_reason})")
+        if self._finish_reason not in FINISHED:
+            raise ExchangeError(f"finish_reason {' or '.join(FINISHED)}", f"{self._finish_reason}")
+        prompt, completion = _counted(self._usage, max_tokens)
+        return Answer(
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            finish_reason=self._finish_reason,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            first_token_s=self._first_token_s,
+            seconds=seconds,
+        )
+
+
+def _parse(data: str) -> dict[str, Any]:
+    try:
+        event = json.loads(data)
+    except ValueError:
+        raise ExchangeError("events in JSON", shortened(data)) from None
+    choices = event.get("choices") if isinstance(event, dict) else None
+    if not isinstance(event, dict) or not all(
+        isinstance(choice, dict) and isinstance(choice.get("delta") or {}, dict) for choice in choices or []
+    ):
+        raise ExchangeError("events of a chat completion", shortened(data))
+    return event
+
+
+def _counted(usage: dict[str, Any] | None, max_tokens: int) -> tuple[int, int]:
+    """Prompt and completion tokens, where they can be true."""
+    wanted = f"a usage of at least 1 prompt token and 1 to {max_tokens} completion tokens that add up"
+    if not isinstance(usage, dict):
+        raise ExchangeError(wanted, "no usage")
+    prompt, completion, total = (usage.get(f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    if not (isinstance(prompt, int) and isinstance(completion, int) and total == prompt + completion):
+        raise ExchangeError(wanted, shortened(json.dumps(usage)))
+    if prompt < 1 or not 1 <= completion <= max_tokens:
+        raise ExchangeError(wanted, shortened(json.dumps(usage)))
+    return prompt, completion

@@ -1,0 +1,72 @@
+"""The proof of a start: the engine serves the model under its name, answers a question, and lives on.
+
+`/health` is 200 before the first forward pass ever ran, so only a real completion proves an engine.
+"""
+
+import json
+
+from pydantic import JsonValue
+
+from probes.ask import Answer, ask
+from probes.evidence import Endpoint, Evidence, Limits
+from probes.exchange import Deadline, ExchangeError, get, shortened
+from probes.repetition import looped
+
+QUESTION = "What is 2 + 2? Answer with the number alone."
+
+
+def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
+    """Passes where the model is served, `limits.answers` answers are whole, and the engine is healthy after them."""
+    deadline = Deadline(limits.total_s, limits.connect_s)
+    details: dict[str, JsonValue] = {}
+    times = f"{limits.answers} answers" if limits.answers > 1 else "an answer"
+    wanted, passed = f"{times} of {endpoint.model} within {limits.total_s:g} s", False
+    try:
+        details["models"] = list(_served(endpoint, deadline))
+        for _ in range(limits.answers):
+            answer = ask(endpoint, QUESTION, limits, deadline)
+            details.update(_told(endpoint, answer))
+            _refuse_loop(answer)
+        get(f"{endpoint.url}/health", deadline)
+        found, passed = f"{times}, the last {answer}", True
+    except ExchangeError as error:
+        wanted, found = error.wanted, error.found
+    return Evidence(
+        probe="completion",
+        passed=passed,
+        wanted=wanted,
+        found=endpoint.hide(found),
+        seconds=deadline.passed_s,
+        details=details,
+    )
+
+
+def _served(endpoint: Endpoint, deadline: Deadline) -> list[str]:
+    """Names that the engine serves; the wanted one must be among them."""
+    url = f"{endpoint.url}/v1/models"
+    text = get(url, deadline, endpoint.headers)
+    try:
+        names = [str(model["id"]) for model in json.loads(text)["data"]]
+    except (ValueError, KeyError, TypeError):
+        raise ExchangeError(f"a list of models from {url}", shortened(text) or "no text") from None
+    if endpoint.model not in names:
+        raise ExchangeError(f"model {endpoint.model} at {url}", ", ".join(names) or "no model")
+    return names
+
+
+def _refuse_loop(answer: Answer) -> None:
+    """An answer that ends by itself is no loop, whatever it repeats."""
+    passage = looped(answer.said) if answer.finish_reason == "length" else None
+    if passage is not None:
+        raise ExchangeError("an answer that ends or goes on", f"a loop: {shortened(passage)!r} again and again")
+
+
+def _told(endpoint: Endpoint, answer: Answer) -> dict[str, JsonValue]:
+    return {
+        "text": endpoint.hide(shortened(answer.said)),
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "first_token_s": round(answer.first_token_s, 3),
+        "answer_s": round(answer.seconds, 3),
+    }
