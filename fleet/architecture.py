@@ -38,12 +38,15 @@ class Architecture(Frozen):
     max_positions: int | None = None
     mtp_layers: int = 0
     index_sharing: IndexSharing | None = None
+    """As the engine will run it, `hf_overrides` included: decides which layers a cut orphans."""
+    shipped_sharing: IndexSharing | None = None
+    """As the checkpoint states it. Overrides change what is computed, not which layers have indexer weights."""
 
     @property
     def shares_indices(self) -> bool:
-        """Does any layer depend on another layer's indices?"""
-        sharing = self.index_sharing
-        return sharing is not None and any(not sharing.computes(layer) for layer in range(self.layers))
+        """Is this a model in which layers depend on another layer's indices? No override makes it another model."""
+        kinds = (self.index_sharing, self.shipped_sharing)
+        return any(s is not None and not all(s.computes(layer) for layer in range(self.layers)) for s in kinds)
 
 
 def _positive(config: dict[str, Any], name: str) -> int:
@@ -88,28 +91,49 @@ def _index_sharing(config: dict[str, Any]) -> IndexSharing | None:
         return None
     if pattern is not None and not isinstance(pattern, str):
         raise ArchitectureError(f"config.json: index_topk_pattern: want a text, found {pattern!r}")
-    offset = config.get("index_skip_topk_offset", 0)
+    offset = config.get("index_skip_topk_offset", 2)  # vLLM's default
     if not isinstance(offset, int) or isinstance(offset, bool):
         raise ArchitectureError(f"config.json: index_skip_topk_offset: want an integer, found {offset!r}")
-    return IndexSharing(freq=_optional(config, "index_topk_freq") or 1, offset=offset, pattern=pattern)
+    sharing = IndexSharing(freq=_optional(config, "index_topk_freq") or 1, offset=offset, pattern=pattern)
+    if not sharing.computes(0):
+        raise ArchitectureError("config.json: layer 0 shares top-k indices, but no layer before it computes any")
+    return sharing
+
+
+def _mtp_layers(config: dict[str, Any]) -> int:
+    value = config.get("num_nextn_predict_layers", config.get("mtp_num_hidden_layers"))
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ArchitectureError(f"config.json: MTP layers: want an integer, found {value!r}")
+    return value
+
+
+def _language_model(config: dict[str, Any]) -> dict[str, Any]:
+    """Multimodal models nest the language model under `text_config`."""
+    nested = config.get("text_config")
+    return {**config, **nested} if isinstance(nested, dict) else config
+
+
+def _laid_over(config: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    """The language model with overrides: those of `text_config` change single fields of it, not the whole."""
+    return {**_language_model(config), **_language_model(overrides)}
 
 
 def read_architecture(config: dict[str, Any], hf_overrides: dict[str, Any] | None = None) -> Architecture:
     """The architecture of a parsed config.json with the service's `hf_overrides` laid over it.
 
-    Multimodal models nest the language model under `text_config`. Raises ArchitectureError with the field's name.
+    Raises ArchitectureError with the field's name.
     """
-    outer = {**config, **(hf_overrides or {})}
-    nested = outer.get("text_config")
-    inner = {**outer, **nested, **(hf_overrides or {})} if isinstance(nested, dict) else outer
-    mtp = inner.get("num_nextn_predict_layers", inner.get("mtp_num_hidden_layers", 0))
+    model = _laid_over(config, hf_overrides or {})
     return Architecture(
-        model_type=str(inner.get("model_type", "unknown")),
-        layers=_positive(inner, "num_hidden_layers"),
-        attention_heads=_positive(inner, "num_attention_heads"),
-        kv_heads=_optional(inner, "num_key_value_heads"),
-        hidden_size=_optional(inner, "hidden_size"),
-        max_positions=_max_positions(inner),
-        mtp_layers=mtp if isinstance(mtp, int) else 0,
-        index_sharing=_index_sharing(inner),
+        model_type=str(model.get("model_type", "unknown")),
+        layers=_positive(model, "num_hidden_layers"),
+        attention_heads=_positive(model, "num_attention_heads"),
+        kv_heads=_optional(model, "num_key_value_heads"),
+        hidden_size=_optional(model, "hidden_size"),
+        max_positions=_max_positions(model),
+        mtp_layers=_mtp_layers(model),
+        index_sharing=_index_sharing(model),
+        shipped_sharing=_index_sharing(_language_model(config)),
     )
