@@ -3,7 +3,7 @@
 from functools import cached_property
 
 from fleet.architecture import Architecture, ArchitectureError, read_architecture
-from fleet.declaration import Evidence, NodeDeclaration, Placement, ServiceDeclaration, Speculative
+from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Speculative
 from fleet.engine import Engine, engine_of
 from fleet.frozen import Frozen
 from fleet.layout import Layout, LayoutError, resolve
@@ -15,6 +15,7 @@ class NodeView(Frozen):
 
     placement: Placement
     facts: NodeFacts | None = None
+    rollout: RolloutPolicy = RolloutPolicy()
 
     @property
     def node(self) -> NodeDeclaration:
