@@ -1,0 +1,121 @@
+"""Has the node room for the service: runtime, images, port, disk?"""
+
+import json
+from collections import defaultdict
+
+from fleet.command import unit_name
+from fleet.gate import gate
+from fleet.known import Undecidable, facts_of
+from fleet.node import Port, Runtime
+from fleet.plan import NodeView, Plan
+from fleet.release import PLAN
+from fleet.verdict import Finding
+
+GIB = 2**30
+
+
+def _holder(port: Port) -> str:
+    parts = [port.process and f"process {port.process}", port.pid and f"pid {port.pid}", port.unit]
+    return ", ".join(str(part) for part in parts if part) or "somebody who could not be read"
+
+
+@gate("port-free", remedy="stop it, or choose another port for {service}", needs_facts=True)
+def port_free(plan: Plan) -> Finding | None:
+    """Nobody listens on the service's port but its own unit."""
+    port, facts = plan.service.port, facts_of(plan)
+    if facts.ports_error is not None:
+        raise Undecidable(f"port {port} free", f"unknown listeners: {facts.ports_error}", "see ss -ltnp on {node}")
+    unit = unit_name(plan.service.name)
+    others = [held for held in facts.ports if held.port == port and held.unit != unit]
+    if not others:
+        return None
+    return Finding(want=f"port {port} free or held by {unit}", got="; ".join(map(_holder, others)))
+
+
+@gate("port-shared", remedy="give each service on {node} a port of its own")
+def port_shared(view: NodeView) -> list[Finding]:
+    """No two services of a node declare the same port."""
+    by_port = defaultdict(list)
+    for service in view.placement.services:
+        by_port[service.port].append(service.name)
+    return [
+        Finding(want=f"one service on port {port}", got=" and ".join(sorted(names)))
+        for port, names in sorted(by_port.items())
+        if len(names) > 1
+    ]
+
+
+@gate(
+    "runtime-present",
+    remedy="install the container runtime on {node}, or correct runtime in its inventory",
+    needs_facts=True,
+)
+def runtime_present(view: NodeView) -> Finding | None:
+    """The declared container runtime answers."""
+    want, runtime = view.node.runtime, facts_of(view).runtime
+    if runtime.error is not None or runtime.version is None:
+        return Finding(want=want, got=runtime.error or "no version")
+    return None if runtime.name == want else Finding(want=want, got=f"{runtime.name} {runtime.version}")
+
+
+def _holds(runtime: Runtime, digest: str) -> bool:
+    return any(image.digest == digest for image in runtime.images)
+
+
+@gate("image-present", remedy="bring the image to {node}; it is never pulled at start", needs_facts=True)
+def image_present(plan: Plan) -> Finding | None:
+    """The image lies on the node, by digest."""
+    runtime, image = facts_of(plan).runtime, plan.service.image
+    if _holds(runtime, image.digest):
+        return None
+    return Finding(want=image.reference, got=f"unknown images: {runtime.error}" if runtime.error else "no such image")
+
+
+@gate("rollback-image", remedy="keep the image of the proven release on {node}", needs_facts=True)
+def rollback_image(plan: Plan) -> Finding | None:
+    """The image of the proven release is still on the node, for putting it back. Not seen or unknown: a warning."""
+    if facts_of(plan).services_error is not None:
+        return _rollback_unknown(f"unknown releases: {facts_of(plan).services_error}")
+    installed = plan.installed
+    if installed is None or (installed.proven is None and installed.error is None):
+        return None  # nothing that could be put back
+    if installed.error is not None or installed.proven != installed.current:
+        return _rollback_unknown(installed.error or f"release {installed.proven}, whose image is not known")
+    text = next((own.text for own in installed.files if own.path.rpartition("/")[2] == PLAN), None)
+    reference = _image_reference(text)
+    if reference is None:
+        return _rollback_unknown("no plan.json that names it")
+    if _holds(facts_of(plan).runtime, reference.rpartition("@")[2]):
+        return None
+    return _rollback_unknown(f"{reference} not seen among them")
+
+
+def _rollback_unknown(got: str) -> Finding:
+    return Finding(want="the image of the proven release among the node's images", got=got, warning=True)
+
+
+def _image_reference(text: str | None) -> str | None:
+    try:
+        plan = json.loads(text or "")
+    except ValueError:
+        return None
+    reference = plan.get("image") if isinstance(plan, dict) else None
+    return reference if isinstance(reference, str) else None
+
+
+@gate("disk-room", remedy="free room on {node}, or lower rollout.min_free_gib", needs_facts=True)
+def disk_room(view: NodeView) -> list[Finding]:
+    """Where releases and images lie, at least rollout.min_free_gib is free."""
+    need, disks = view.rollout.min_free_gib, facts_of(view).disks
+    if not disks:
+        raise Undecidable(f"{need:g} GiB free", "no file system that the node told of")
+    findings = []
+    for disk in disks:
+        if disk.free_bytes is None:
+            got = f"an unknown size: {disk.error or 'no figure'}"
+        elif disk.free_bytes < need * GIB:
+            got = f"{disk.free_bytes / GIB:.2f} GiB"
+        else:
+            continue
+        findings.append(Finding(want=f"{need:g} GiB free in {disk.path}", got=got))
+    return findings

@@ -1,0 +1,42 @@
+"""Is the model there, known, and long enough?"""
+
+from fleet.gate import gate
+from fleet.known import architecture_of
+from fleet.plan import Plan
+from fleet.verdict import Finding
+
+ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+@gate("model-present", remedy="bring the checkpoint to {node}, or correct model of {service}", needs_facts=True)
+def model_present(plan: Plan) -> Finding | None:
+    """The checkpoint's config.json can be read on the node."""
+    folder = plan.model_folder
+    if folder is not None and folder.config is not None:
+        return None
+    reason = folder.error if folder and folder.error else "nothing"
+    return Finding(want=f"{plan.service.model}/config.json", got=reason)
+
+
+@gate("model-known", remedy="correct config.json or hf_overrides of {service}", needs_facts=True)
+def model_known(plan: Plan) -> Finding | None:
+    """config.json, with the service's hf_overrides, tells layers and heads, and none of its numbers contradict."""
+    architecture_of(plan)
+    return None
+
+
+@gate("max-model-len", remedy="lower max_model_len of {service}", needs_facts=True)
+def max_model_len(plan: Plan) -> Finding | None:
+    """max_model_len is no more than the model's positions. Unknown, or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1: a warning."""
+    most, wanted = architecture_of(plan).max_positions, plan.service.max_model_len
+    if most is None:
+        remedy = "see that the model was trained for this length"
+        return Finding(
+            want="a model that states its positions", got=f"none to hold {wanted} against", remedy=remedy, warning=True
+        )
+    if wanted <= most:
+        return None
+    allowed = plan.service.env.get(ALLOW_LONGER, "").lower() in ("1", "true")
+    return Finding(
+        want=f"at most {most} tokens", got=f"{wanted}{f' with {ALLOW_LONGER}=1' if allowed else ''}", warning=allowed
+    )

@@ -1,0 +1,52 @@
+"""What a gate may take as known. A gate that lacks a fact cannot pass: asking for it here ends it with the reason."""
+
+from fleet.architecture import Architecture
+from fleet.engine import ENGINES, Engine
+from fleet.layout import Layout
+from fleet.node import NodeFacts
+from fleet.plan import NodeView, Plan
+from fleet.verdict import Finding
+
+
+class Undecidable(Exception):
+    """A gate cannot be decided; `finding` says which fact was wanted and what stood in its place."""
+
+    def __init__(self, want: str, got: str, remedy: str | None = None) -> None:
+        super().__init__(f"want {want}, found {got}")
+        self.finding = Finding(want=want, got=got, remedy=remedy)
+
+
+def facts_of(subject: NodeView | Plan) -> NodeFacts:
+    """What the node told. Raises Undecidable where it was not asked or did not answer."""
+    if subject.facts is None:
+        raise Undecidable("the node's answer to the probe", "none", "make {node} answer over SSH")
+    return subject.facts
+
+
+def architecture_of(plan: Plan) -> Architecture:
+    """The model's shape. Raises Undecidable with the reason that reading config.json gave."""
+    if plan.architecture is None:
+        raise Undecidable(
+            "a known model",
+            f"model unknown: {plan.architecture_error or 'config.json was not read'}",
+            f"see that {plan.service.model}/config.json on {{node}} is whole",
+        )
+    return plan.architecture
+
+
+def layout_of(plan: Plan) -> Layout:
+    """The layout. Raises Undecidable with the reason why there is none."""
+    if plan.layout is None:
+        raise Undecidable("a layout", f"none: {plan.layout_error}", "declare layout: tp, pp and dp of {service}")
+    return plan.layout
+
+
+def engine_for(plan: Plan) -> Engine:
+    """What the engine version can do. Raises Undecidable for a version that this project does not know."""
+    if plan.engine is None:
+        raise Undecidable(
+            f"a known engine version ({', '.join(ENGINES)})",
+            f"{plan.service.image.engine}",
+            "use an image of a known version",
+        )
+    return plan.engine

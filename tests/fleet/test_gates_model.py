@@ -1,0 +1,62 @@
+"""The model is there, known, and long enough."""
+
+from typing import Any
+
+import pytest
+
+from fleet.gate import FleetView
+from fleet.node import ModelFolder
+from tests.fleet.builders import GLM, MODEL, facts, fails, fleet_with, passes, warns
+
+
+def told(**folder: Any) -> FleetView:
+    return fleet_with(told=facts(models=(ModelFolder(path=MODEL, **folder),)))
+
+
+def test_the_checkpoint_is_on_the_node() -> None:
+    passes("model-present", fleet_with())
+    fails("model-present", told(error="no such file"), f"want {MODEL}/config.json, found no such file")
+    fails("model-present", fleet_with(told=facts(models=())), "found nothing", "bring the checkpoint to a1")
+
+
+def test_a_model_that_could_not_be_read_is_unknown() -> None:
+    passes("model-known", fleet_with())
+    fails("model-known", told(error="config.json: line 3: not JSON"), "model unknown: config.json: line 3: not JSON")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"num_hidden_layers": None}, "num_hidden_layers: want a positive integer, found None"),
+        ({"num_attention_heads": 0}, "num_attention_heads"),
+        ({"index_topk_freq": 0}, "index_topk_freq"),
+        ({"index_topk_pattern": "S" * 78}, "layer 0 shares top-k indices"),
+        ({"num_nextn_predict_layers": "one"}, "MTP layers: want an integer, found 'one'"),
+    ],
+)
+def test_a_config_that_makes_no_sense_is_named_by_its_field(change: dict[str, Any], text: str) -> None:
+    fails("model-known", fleet_with(config=GLM | change), text)
+
+
+def test_the_length_fits_the_model() -> None:
+    passes("max-model-len", fleet_with(max_model_len=1_048_576))
+    fails("max-model-len", fleet_with(max_model_len=1_048_577), "want at most 1048576 tokens, found 1048577")
+
+
+@pytest.mark.parametrize("value", ["1", "true", "True"])
+def test_a_length_that_the_owner_allowed_the_engine_is_a_warning(value: str) -> None:
+    env = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": value}
+    warns("max-model-len", fleet_with(max_model_len=2_000_000, env=env), "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1")
+
+
+def test_a_variable_that_is_off_allows_nothing() -> None:
+    fails("max-model-len", fleet_with(max_model_len=2_000_000, env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "0"}))
+
+
+def test_a_model_that_does_not_state_its_positions_is_a_warning() -> None:
+    silent = {name: value for name, value in GLM.items() if name != "max_position_embeddings"}
+    warns("max-model-len", fleet_with(config=silent), "a model that states its positions")
+
+
+def test_the_length_of_an_unknown_model_is_not_enough() -> None:
+    fails("max-model-len", told(error="not JSON"), "model unknown")
