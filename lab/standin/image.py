@@ -31,10 +31,12 @@ ENGINE = (
 )
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
-LAUNCHER = f"""#!/usr/bin/python3 -ISB
+LAUNCHER = """#!/usr/bin/python3 -ISB
+import os
 import sys
 
-sys.path.insert(0, "/{HOME}")
+os.environ.setdefault("VLLM_STANDIN_VERSION", "{version}")
+sys.path.insert(0, "/{home}")
 from standin.engine import main
 
 sys.exit(main(sys.argv[1:]))
@@ -98,7 +100,7 @@ def _skeleton(into: Path, version: str) -> None:
     (into / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     (into / "etc/group").write_text("root:x:0:\n")
     launcher = into / "usr/local/bin/vllm"
-    launcher.write_text(LAUNCHER)
+    launcher.write_text(LAUNCHER.format(version=version, home=HOME))
     launcher.chmod(0o755)
 
 

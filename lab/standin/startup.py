@@ -10,7 +10,8 @@ from .arguments import Settings
 from .model import Model
 from .pool import Pool
 
-VERSION = "0.30.0+standin"
+# the image of another engine version says so in its launcher
+VERSION = os.environ.get("VLLM_STANDIN_VERSION", "0.30.0") + "+standin"
 SHARDS = 4
 
 

@@ -20,13 +20,13 @@ debian = pytest.mark.skipif(not DEBIAN, reason="wants a Debian machine with pyth
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return image.build(HOST, tmp_path_factory.mktemp("image") / "tree", "0.30.0")
+    return image.build(HOST, tmp_path_factory.mktemp("image") / "tree", "0.33.0")
 
 
 @debian
 def test_it_is_small_and_says_what_it_is(tree: Path) -> None:
     assert sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()) < 30e6
-    assert 'PRETTY_NAME="vllm-standin 0.30.0: a stand-in for vLLM, not vLLM"' in (tree / "etc/os-release").read_text()
+    assert 'PRETTY_NAME="vllm-standin 0.33.0: a stand-in for vLLM, not vLLM"' in (tree / "etc/os-release").read_text()
     assert (tree / "usr/local/bin/vllm").stat().st_mode & stat.S_IXUSR
 
 
@@ -36,7 +36,7 @@ def test_the_engine_runs_on_what_the_image_has(tree: Path, model: Path) -> None:
     inside = ["/usr/sbin/chroot", str(tree), "vllm"]
     options = {"env": {"PATH": image.PATH}, "text": True, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
     version = subprocess.run([*inside, "--version"], **options, timeout=20, check=True)
-    assert (version.stdout, version.stderr) == ("0.30.0+standin\n", "")
+    assert (version.stdout, version.stderr) == ("0.33.0+standin\n", "")
     (tree / "tmp/config.json").write_bytes((model / "config.json").read_bytes())
     with subprocess.Popen([*inside, "serve", "/tmp", "--port", "0", "--host", "127.0.0.1"], **options) as engine:
         printed = ""
