@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -32,11 +32,13 @@ def up(
     with _spoken_errors(), console.status("starting") as spinner:
         lab = Lab(name, nodes, progress=_progress(spinner.update))
         report = lab.up()
-    if not report.started:
+    if report.started:
+        kept = f"; {len(report.kept)} ran already" if report.kept else ""
+        console.print(f"lab {name}: booted {_shortened(report.started)}{kept}; inventory in {lab.folder / 'fleet'}")
+    else:
         console.print(f"lab {name}: {len(report.kept)} hosts run already; nothing was changed")
-        return
-    kept = f"; {len(report.kept)} ran already" if report.kept else ""
-    console.print(f"lab {name}: booted {', '.join(report.started)}{kept}; inventory in {lab.folder / 'fleet'}")
+    if report.outdated:
+        console.print(f"lab {name} runs from an older root file system or image; `fleet lab down` and `up` renew it")
 
 
 @app.command()
@@ -79,7 +81,9 @@ def set_(
     node: Node,
     recording: Annotated[str | None, typer.Option(help=f"One of {', '.join(gpus.recordings())}.")] = None,
     fault: Annotated[list[str] | None, typer.Option(help=" · ".join(text for _, text in gpus.FAULTS.values()))] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="First remove all faults and put the own recording back.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="First remove all faults and put the own recording back.")
+    ] = False,
     name: Name = naming.DEFAULT_LAB,
 ) -> None:
     """Give a host other GPUs, or a fault, while it runs."""
@@ -113,6 +117,10 @@ def ssh(
     os.execvp(words[0], words)
 
 
+def _shortened(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= 9 else f"{len(names)} hosts ({names[0]} to {names[-1]})"
+
+
 def _table(nodes: list[NodeStatus]) -> Table:
     table = Table("node", "address", "state", "GPUs", "faults", "boots")
     for node in nodes:
@@ -122,17 +130,17 @@ def _table(nodes: list[NodeStatus]) -> Table:
     return table
 
 
-def _progress(update: object) -> object:
+def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
     """On a terminal a spinner with the step; in a log one line a kind of step."""
     if console.is_terminal:
         return update
     said: set[str] = set()
 
     def say(text: str) -> None:
-        kind = text.split(":")[0].split(" (")[0]
+        kind = text.split(":")[0]
         if kind not in said and not kind.startswith("booting"):
             said.add(kind)
-            console.print(text, highlight=False)
+            console.print(kind, highlight=False)
 
     return say
 

@@ -2,9 +2,12 @@
 
 import json
 import secrets as random
+import time
+from pathlib import Path
 from typing import Any
 
 import typer
+from pydantic import SecretStr
 
 from cli.session import Session, connected, fail, placed
 from declare.invocation import Invocation
@@ -15,9 +18,9 @@ from fleet.plan import Plan
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
 from operations.show import console, print_gates, result_table
-from operations.steps import current_plan, endpoint_of
+from operations.steps import API_KEY, current_plan, endpoint_of
 from operations.survey import Survey
-from probes.evidence import Limits
+from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import load
 
 
@@ -28,9 +31,8 @@ def _targets(session: Session, found: Survey, service: str) -> list[Plan]:
     plans = [plan for plan in found.plans if plan.service.name == service]
     missing = [p.node.name for p in plans if p.installed is None or p.installed.current is None]
     if missing:
-        fail(
-            f"{service}: want a release on {', '.join(missing)}, found none; roll out first: pyinfra inventory.py deploy.py"
-        )
+        nodes = ", ".join(missing)
+        fail(f"{service}: want a release on {nodes}, found none; roll out first: pyinfra inventory.py deploy.py -y")
     return plans
 
 
@@ -63,31 +65,41 @@ def change(invocation: Invocation, verb: str, service: str, node: str | None) ->
 
 
 def wait(invocation: Invocation, service: str, node: str | None, as_json: bool) -> None:
-    """Wait until the service answers on every node: its unit active within the start budget, then a real completion."""
-    rows: list[dict[str, Any]] = []
+    """Wait until the service answers on every node: /health within the start budget, then a real completion."""
     with connected(invocation, placed(invocation.fleet, service, node)) as session:
-        plans = _targets(session, session.survey(), service)
-        for plan in plans:
-            budget = plan.service.policy.start_budget_s
-            words = (NODE_SCRIPT, "wait", service, str(budget))
-            active = run(session.hosts[plan.node.name], words, timeout_s=budget + 30, show=not as_json)
-            row = {"node": plan.node.name, "service": service, "passed": False, "found": active.reason}
-            if active.reason is None:
-                document = current_plan(plan.installed) or {}
-                secret = session.secret.of(f"{plan.node.name}/{service}").get("VLLM_API_KEY", "")
-                evidence = load("completion", probe_folders(invocation))(
-                    endpoint_of(plan.node, document, secret), Limits(total_s=plan.service.policy.proof_s)
-                )
-                row |= {"passed": evidence.passed, "found": evidence.found}
-            rows.append(row)
-            if not as_json:
-                typer.echo(
-                    f"{row['node']}/{service}: {'answers' if row['passed'] else 'does NOT answer'}: {row['found']}"
-                )
+        found = session.survey()
+        plans = _targets(session, found, service)
+        folders = probe_folders(invocation)
+        secrets = {plan.node.name: session.secret.of(f"{plan.node.name}/{service}") for plan in plans}
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        key = secrets[plan.node.name].get(API_KEY)
+        endpoint = endpoint_of(plan.node, current_plan(plan.installed) or {}, SecretStr(key) if key else None)
+        evidence = _patiently(endpoint, plan, folders)
+        rows.append({"node": plan.node.name, "service": service, "passed": evidence.passed, "found": evidence.found})
+        if not as_json:
+            typer.echo(f"{plan.node.name}/{service}: {evidence}")
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     if not all(row["passed"] for row in rows):
         raise typer.Exit(1)
+
+
+def _patiently(endpoint: Endpoint, plan: Plan, folders: list[Path]) -> Evidence:
+    """/health until it answers or the start budget is over, then one completion."""
+    policy = plan.service.policy
+    began, told = time.monotonic(), 0.0
+    while True:
+        health = load("health", folders)(endpoint, Limits(total_s=5))
+        spent = time.monotonic() - began
+        if health.passed:
+            return load("completion", folders)(endpoint, Limits(total_s=policy.proof_s))
+        if spent > policy.start_budget_s:
+            return health
+        if spent - told > 10:
+            typer.echo(f"{plan.node.name}: {spent:.0f} s of {policy.start_budget_s}: {health.found}", err=True)
+            told = spent
+        time.sleep(1)
 
 
 def _status_row(facts: NodeFacts, lies: Installed) -> dict[str, str]:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
-from pyinfra.api import Config, Inventory, State
+from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all, disconnect_all
 from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.inventory import Inventory
+from pyinfra.api.state import State
 
 from declare.invocation import Invocation
 from declare.inventory import hosts as inventory_hosts

@@ -34,9 +34,11 @@ class Output(Frozen):
 
 
 def run(
-    host: "Host", words: tuple[str, ...], stdin: str | None = None, timeout_s: float = 60, show: bool = False
+    host: "Host", words: tuple[str, ...] | str, stdin: str | None = None, timeout_s: float = 60, show: bool = False
 ) -> Output:
     """Run words on the host as root and wait at most `timeout_s` seconds. Never raises for what the node did.
+
+    A text instead of words is a shell command as it is, for a fixed one without any value in it.
 
     `show` prints the output line by line as it arrives, with the host's name in front.
     """
@@ -45,15 +47,14 @@ def run(
         arguments["_sudo"] = True
     if stdin is not None:
         arguments["_stdin"] = stdin
+    text = words if isinstance(words, str) else shlex.join(words)
     try:
         with gevent.Timeout(timeout_s + 5, TimeoutError(f"no answer within {timeout_s:g} s")):
-            good, lines = host.run_shell_command(
-                StringCommand(shlex.join(words)), print_output=show, print_input=False, **arguments
-            )
+            good, lines = host.run_shell_command(StringCommand(text), print_output=show, print_input=False, **arguments)
     except Exception as error:  # paramiko, socket, gevent: all mean that the node did not answer
         return Output(reason=f"{type(error).__name__}: {error}".rstrip(": "))
     output = Output(stdout="\n".join(lines.stdout_lines), stderr="\n".join(lines.stderr_lines))
     if good:
         return output
     last = [line for line in (*lines.stdout_lines, *lines.stderr_lines) if line.strip()][-3:]
-    return output.model_copy(update={"reason": f"failed: {' | '.join(last) or 'no output'}"})
+    return output.model_copy(update={"reason": output.value("error") or " | ".join(last) or "failed without a word"})

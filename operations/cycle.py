@@ -13,7 +13,7 @@ from operations.drain import HookError, call_hook, wait_for_requests
 from operations.run import Run
 from operations.steps import Step
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import load
+from probes.load import ProbeNotLoaded, load
 from probes.metrics import MetricsError, cache_config
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ class Turn:
         """Every probe of the policy in order, up to the first that fails."""
         evidence: list[Evidence] = []
         for name in step.policy.proof:
-            evidence.append(load(name, self.probes)(endpoint, Limits(total_s=step.policy.proof_s)))
+            limits = Limits(total_s=step.policy.proof_s)
+            try:
+                evidence.append(load(name, self.probes)(endpoint, limits))
+            except ProbeNotLoaded as error:
+                evidence.append(Evidence(probe=name, passed=False, wanted="a probe", found=str(error), seconds=0))
             self.say(step, str(evidence[-1]))
             if not evidence[-1].passed:
                 break
@@ -89,8 +93,7 @@ def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Eviden
         step.release,
         str(step.deadline_s),
         turn.rollout.id,
-        str(step.policy.start_budget_s),
-        timeout_s=step.policy.start_budget_s + 60,
+        timeout_s=step.deadline_s + 60,
         show=True,
     )
     if started.reason is not None:
@@ -112,7 +115,7 @@ def _confirm(turn: Turn, step: Step, evidence: list[Evidence], cut: int) -> str 
         "requests_cut": cut,
         "measured": _measured(step) if evidence else None,
     }
-    done = turn.node("confirm", step.service, step.release, turn.rollout.id, stdin=json.dumps(document) + "\n")
+    done = turn.node("confirm", step.service, step.release, stdin=json.dumps(document) + "\n")
     return f"it proved itself, but the node could not note it: {done.reason}" if done.reason else None
 
 

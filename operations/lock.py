@@ -11,7 +11,7 @@ import gevent
 from gevent.pool import Pool
 
 from facts.shell import Output, run
-from operations.node_script import SCRIPT
+from operations.node_script import node_script
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -50,7 +50,7 @@ class Locks:
 
     def _node(self, name: str, verb: str, *words: str) -> Output:
         """Call a verb without relying on what is installed there: the first rollout has nothing installed."""
-        return run(self.hosts[name], ("bash", "-s", "--", verb, *words), stdin=SCRIPT.text, timeout_s=60)
+        return run(self.hosts[name], ("bash", "-s", "--", verb, *words), stdin=node_script(), timeout_s=60)
 
     def acquire(self, lease_s: int) -> None:
         """Lock every node in name order. Raises LockError after giving back what was taken."""

@@ -9,14 +9,18 @@ from declare.invocation import Invocation
 from facts.gather import Answer, gather
 from facts.shell import run
 from fleet.batches import batches
+from fleet.declaration import RolloutPolicy
 from fleet.difference import Change
+from fleet.gate import EVERYWHERE
 from fleet.systemd import environment_file
-from operations.node_script import apply_payload
+from fleet.verdict import Verdict
+from operations.node_script import apply_command, outdated_support, read_replies, stage_call
 from operations.run import Run
 from operations.secrets import SecretError
 from operations.show import console, print_changes, print_gates
 from operations.steps import API_KEY, Step, deploy_step, release_files
 from operations.survey import Secrets, Survey, request_for, resolve_secrets, survey
+from probes.load import ProbeNotLoaded, load
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -46,8 +50,10 @@ def observe(invocation: Invocation, hosts: list["Host"], secret: Secrets) -> dic
 def deploy(state: "State", invocation: Invocation) -> Run:
     """The run of deploy.py. Raises DeployError where the gates refuse, with the whole table printed before."""
     secret = _secrets(invocation)
+    _know_the_probes(invocation)
     hosts, silent = hosts_of(state)
-    found = survey(invocation.fleet, {**observe(invocation, list(hosts.values()), secret), **silent}, secret)
+    answers = {**observe(invocation, list(hosts.values()), secret), **silent}
+    found = survey(invocation.fleet, answers, secret, invocation.prune)
     out = console(invocation.json)
     print_gates(out, found.verdicts)
     print_changes(out, found.changes, invocation.diff)
@@ -67,19 +73,30 @@ def _secrets(invocation: Invocation) -> Secrets:
         raise DeployError(str(error)) from None
 
 
+def _know_the_probes(invocation: Invocation) -> None:
+    """A probe's name with a typing mistake must not be found out after a ten-minute load."""
+    for placement in invocation.fleet.placements:
+        for service in placement.services:
+            for name in service.policy.proof:
+                try:
+                    load(name, probe_folders(invocation))
+                except ProbeNotLoaded as error:
+                    raise DeployError(f"{placement.node.name}/{service.name}: policy.proof: {error}") from None
+
+
 def _refuse_unless_passed(found: Survey) -> None:
     """By policy a failing host stops everything or only itself; with no host left there is nothing to do."""
     policy = found.fleet.rollout
-    stopping = [
-        v
-        for v in found.verdicts
-        if v.stops and (policy.on_unreachable if v.gate == "reachable" else policy.on_failed_gate) == "stop"
-    ]
+    stopping = [v for v in found.verdicts if v.stops and (v.node == EVERYWHERE or _on(policy, v) == "stop")]
     if stopping:
         nodes = sorted({v.node for v in stopping})
         raise DeployError(f"refused by {len(stopping)} failing gates on {', '.join(nodes)}; nothing was changed")
     if not {view.node.name for view in found.views} - found.failing:
         raise DeployError("refused: no node is left whose gates pass; nothing was changed")
+
+
+def _on(policy: RolloutPolicy, verdict: Verdict) -> str:
+    return policy.on_unreachable if verdict.gate == "reachable" else policy.on_failed_gate
 
 
 def _step(found: Survey, change: Change, secret: Secrets) -> Step:
@@ -120,28 +137,30 @@ def _run(
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: _apply(rollout, host, secret),
-        again=lambda rollout, some: survey(invocation.fleet, _look(invocation, some, silent, hosts, secret), secret),
+        again=lambda rollout, some: survey(
+            invocation.fleet, {**observe(invocation, some, secret), **silent}, secret, invocation.prune
+        ),
     )
-
-
-def _look(
-    invocation: Invocation, some: list["Host"], silent: dict[str, Answer], hosts: dict[str, "Host"], secret: Secrets
-) -> dict[str, Answer]:
-    """Fresh answers of some hosts; those that were silent before still are, as far as the comparison is concerned."""
-    fresh = observe(invocation, some, secret)
-    return {**fresh, **silent} if len(some) > 1 or len(hosts) == 1 else fresh
 
 
 def _apply(rollout: Run, host: "Host", secret: Secrets) -> str | None:
     """Carry the node script, the undo units and every new release to the host in one command; the reason on failure."""
     name = host.name
-    stages = {}
+    facts = rollout.survey.facts(name)
+    calls = []
     for step in rollout.steps.get(name, []):
-        values = secret.of(f"{name}/{step.service}")
         release = rollout.survey.releases[name, step.service]
-        stages[step.service, step.release] = release_files(release, environment_file(values))
-    payload = apply_payload(stages)
-    return run(host, payload.words, stdin=payload.stdin, timeout_s=120).reason
+        values = secret.of(f"{name}/{step.service}")
+        calls.append(stage_call(step.service, step.release, release_files(release, environment_file(values))))
+    if facts is None or not (calls or outdated_support(facts)):
+        return None
+    apply = apply_command(outdated_support(facts), calls)
+    output = run(host, apply.command, stdin=apply.stdin, timeout_s=120)
+    replies = read_replies(output.stdout.splitlines(), calls)
+    wrong = next((reply.error for reply in replies if reply.error), None)
+    if wrong or output.reason:
+        return wrong or output.reason
+    return None if len(replies) == len(calls) else f"want {len(calls)} releases staged, found {len(replies)}"
 
 
 def probe_folders(invocation: Invocation) -> list[Path]:

@@ -5,13 +5,12 @@ pyinfra runs the verbs' files once a host; what concerns all hosts is done by th
 
 import atexit
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gevent.lock import RLock
 from pyinfra.api import operation
-from pyinfra.api.exceptions import DeployError
 
 from operations.cycle import Turn, roll
 from operations.lock import LockError
@@ -35,8 +34,9 @@ def begin(prepare: Callable[[], Run]) -> Run:
     with _guard:
         if not _begun:
             try:
-                _begun.append(prepare())
-                atexit.register(_report, _begun[0])
+                rollout = prepare()
+                _begun.append(rollout)
+                atexit.register(_report, rollout)
             except Exception as error:
                 _begun.append(error)
         if isinstance(_begun[0], Exception):
@@ -139,7 +139,7 @@ def _remove(rollout: Run, host: "Host") -> bool:
 
 
 @operation(is_idempotent=False)
-def barrier() -> Iterable[str]:
+def barrier() -> Generator[str, None, None]:
     """Every host passes here between batches, so that the turns of one batch come before those of the next."""
     yield from ()
 
@@ -171,8 +171,3 @@ def _report(rollout: Run) -> None:
     out.print(result_table(rows, titles.get(rollout.verb, "Result")))
     if rollout.stopped:
         out.print(f"stopped: {rollout.stopped}", style="bold red", markup=False)
-
-
-def refuse(text: str) -> DeployError:
-    """The error that ends a pyinfra run before its first operation."""
-    return DeployError(text)

@@ -86,10 +86,9 @@ def deploy_step(
     )
 
 
-def release_files(release: Release, secrets_file: str) -> dict[str, tuple[str, bytes]]:
-    """Name -> (mode, content) of every file of a release's folder, secrets included; plan.json comes last."""
-    files = {UNIT: ("600", release.files[UNIT].encode()), ENV: ("600", release.files[ENV].encode())}
+def release_files(release: Release, secrets_file: str) -> dict[str, tuple[str, str]]:
+    """Name -> (mode, text) of every file of a release's folder, secrets included."""
+    texts = {name: release.files[name] for name in (UNIT, ENV, PLAN)}
     if secrets_file:
-        files[SECRETS] = ("600", secrets_file.encode())
-    files[PLAN] = ("600", release.files[PLAN].encode())
-    return files
+        texts[SECRETS] = secrets_file
+    return {name: ("600", text) for name, text in texts.items()}

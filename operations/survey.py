@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from facts.gather import Answer
 from fleet.declaration import Fleet, Placement
 from fleet.difference import Change, compare, removals
-from fleet.gate import FleetView, evaluate
+from fleet.gate import EVERYWHERE, FleetView, evaluate
 from fleet.node import NodeFacts, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
 from fleet.release import Release, secrets_mark
 from fleet.verdict import Verdict
 from operations import secrets
-from operations.node_script import support_differs
+from operations.node_script import outdated_support
 from templates.render import render_release
 
 Key = tuple[str, str]
@@ -75,8 +75,9 @@ class Survey:
 
     @property
     def failing(self) -> frozenset[str]:
-        """Nodes with a gate that stops."""
-        return frozenset(v.node for v in self.verdicts if v.stops)
+        """Nodes with a gate that stops; all of them where a gate about the whole fleet does."""
+        nodes = frozenset(v.node for v in self.verdicts if v.stops)
+        return nodes | frozenset(view.node.name for view in self.views) if EVERYWHERE in nodes else nodes
 
     def work(self, prune: bool) -> tuple[Change, ...]:
         """Changes that this run would make on nodes whose gates pass."""
@@ -109,7 +110,7 @@ def _unread_verdicts(unread: dict[str, str]) -> tuple[Verdict, ...]:
     )
 
 
-def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets) -> Survey:
+def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: bool = False) -> Survey:
     """Decide, render, compare and judge. `answers` holds the nodes of this run; the others are left out of it."""
     asked = tuple(placement for placement in fleet.placements if placement.node.name in answers)
     views = tuple(
@@ -133,7 +134,7 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets) -> Survey:
         if view.facts is not None:
             declared = frozenset(service.name for service in view.placement.services)
             changes += removals(view.node.name, view.facts, declared)
-    changing = frozenset((c.node, c.service) for c in changes if c.restarts and c.kind != "remove")
+    changing = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
     verdicts = evaluate(FleetView(views=views, plans=plans, changing=changing), fleet.waivers)
     return Survey(
         fleet=fleet,
@@ -142,6 +143,6 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets) -> Survey:
         plans=plans,
         releases=releases,
         changes=tuple(sorted(changes, key=lambda c: (c.node, c.service))),
-        support=frozenset(v.node.name for v in views if v.facts is not None and support_differs(v.facts)),
+        support=frozenset(v.node.name for v in views if v.facts is not None and outdated_support(v.facts)),
         verdicts=(*_unread_verdicts(unread), *verdicts),
     )
