@@ -1,8 +1,9 @@
 """Where a pipeline may be cut: partitions, and the layers that a cut leaves without indices."""
 
-from itertools import accumulate, pairwise, product
+from heapq import nsmallest
+from itertools import accumulate, pairwise
 
-from fleet.architecture import Architecture, IndexSharing
+from fleet.architecture import Architecture
 from fleet.frozen import Frozen
 
 Partition = tuple[int, ...]
@@ -52,24 +53,25 @@ def orphans(partition: Partition, architecture: Architecture) -> tuple[Orphans, 
     return tuple(found)
 
 
-def _nearest_starts(boundary: int, layers: int, sharing: IndexSharing) -> list[int]:
-    """The computing layers around a boundary: the nearest at or below, and the nearest at or above."""
-    below = next((i for i in range(min(boundary, layers - 1), 0, -1) if sharing.computes(i)), None)
-    above = next((i for i in range(boundary, layers) if sharing.computes(i)), None)
-    return [start for start in dict.fromkeys((below, above)) if start is not None]
-
-
 def nearest_aligned(partition: Partition, architecture: Architecture, most: int = 3) -> tuple[Partition, ...]:
-    """The partitions closest to this one in which every stage starts on a layer that computes its own indices."""
+    """The partitions closest to this one in which every stage starts on a layer that computes its own indices.
+
+    Distance is the sum of layers by which the boundaries move. Exact: for each computing layer that a stage may start
+    on, the closest ways to get there are kept, stage by stage.
+    """
     sharing = architecture.index_sharing
-    if sharing is None or len(partition) > 8:
+    if sharing is None:
         return ()
-    wanted = boundaries(partition)
-    choices = product(*(_nearest_starts(b, architecture.layers, sharing) for b in wanted))
-    aligned: dict[Partition, int] = {}
-    for starts in choices:
-        edges = (0, *starts, architecture.layers)
-        counts = tuple(b - a for a, b in pairwise(edges))
-        if min(counts) >= 1:
-            aligned[counts] = sum(abs(a - b) for a, b in zip(starts, wanted, strict=True))
-    return tuple(sorted(aligned, key=lambda counts: (aligned[counts], counts))[:most])
+    computing = [layer for layer in range(1, architecture.layers) if sharing.computes(layer)]
+    ways: list[tuple[int, Partition]] = [(0, (0,))]
+    for wanted in boundaries(partition):
+        ways = [
+            way
+            for start in computing
+            for way in nsmallest(
+                most, ((moved + abs(start - wanted), (*starts, start)) for moved, starts in ways if starts[-1] < start)
+            )
+        ]
+    return tuple(
+        tuple(b - a for a, b in pairwise((*starts, architecture.layers))) for _, starts in nsmallest(most, ways)
+    )
