@@ -28,20 +28,9 @@ def topology(
         typer.echo(f"{file}: {reason}", err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps(as_dict(found)))
+        typer.echo(json.dumps(found.summary()))
     else:
         _show(found, Console())
-
-
-def as_dict(found: Topology) -> dict[str, object]:
-    """The topology as `--json` prints it; `numa` has null where the node did not tell."""
-    return {
-        "gpus": found.gpus,
-        "links": found.links,
-        "islands": found.islands,
-        "components": len(found.components),
-        "numa": found.numa,
-    }
 
 
 def _read(file: str) -> str:

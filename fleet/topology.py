@@ -81,6 +81,16 @@ class Topology(Frozen):
         """The island that GPU belongs to, or None where it has no NVLink peer of its own."""
         return next((island for island in self.islands if gpu in island), None)
 
+    def summary(self) -> dict[str, object]:
+        """The topology for machines: gpus, links, islands, number of components, and NUMA nodes (None: not told)."""
+        return {
+            "gpus": self.gpus,
+            "links": self.links,
+            "islands": self.islands,
+            "components": len(self.components),
+            "numa": self.numa,
+        }
+
     def _largest_clique(self, gpus: Iterable[int]) -> tuple[int, ...]:
         """The largest group of these that are all NVLinked, the first by index among equals; exact."""
         best: tuple[int, ...] = ()

@@ -1,0 +1,112 @@
+"""`nvidia-smi --query-gpu --format=csv,noheader,nounits` -> Nvidia. What is no GPU row is kept, word for word."""
+
+import re
+
+from fleet.node import Gpu, Nvidia
+
+FIELDS = (
+    "index",
+    "name",
+    "pci.bus_id",
+    "memory.total",
+    "memory.used",
+    "driver_version",
+    "mig.mode.current",
+    "compute_cap",
+)
+"""What is asked, in this order. A serial number is never asked for."""
+
+_NOT_TOLD = {"[N/A]", "N/A", "[Not Supported]", "[Not Found]", ""}
+"""A field that this kind of GPU does not have. Any other bracket stands for trouble."""
+_TROUBLE = re.compile(r"\[.*\]|ERR!|Unknown Error|GPU requires reset|GPU is lost", re.IGNORECASE)
+_HANDLE = re.compile(
+    r"Unable to determine the device handle for GPU\s*(?:([0-9]{1,4}):\s*)?"
+    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])"
+)
+_BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]")
+
+
+def parse_gpus(text: str, code: int | None = 0) -> Nvidia:
+    """GPUs in index order. `code`: exit code of nvidia-smi, None where it did not end.
+
+    A GPU that answers with an error keeps its row with `problem`; where the row has no index, its place in the list
+    tells it if the other rows leave no doubt. `error` is set whenever anything was not a GPU row, or the exit code
+    was not 0.
+    """
+    rows: list[list[str]] = []
+    odd: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == len(FIELDS) and (cells[0].isdecimal() or _TROUBLE.fullmatch(cells[0])):
+            rows.append(cells)
+        elif line.strip():
+            odd.append(line.strip())
+    gpus, doubts = _numbered(rows)
+    gpus = _with_lost_ones(gpus, odd)
+    drivers = {row[5] for row in rows if not _TROUBLE.fullmatch(row[5])} - _NOT_TOLD
+    if len(drivers) > 1:
+        doubts.append(f"GPUs tell different driver versions: {', '.join(sorted(drivers))}")
+    if code is None:
+        doubts.append("nvidia-smi did not end")
+    elif code != 0:
+        doubts.append(f"nvidia-smi ended with exit code {code}")
+    elif not rows and not odd:
+        doubts.append("nvidia-smi printed nothing")
+    return Nvidia(
+        gpus=tuple(gpus),
+        driver=drivers.pop() if len(drivers) == 1 else None,
+        error="\n".join([*odd, *doubts]) or None,
+    )
+
+
+def _numbered(rows: list[list[str]]) -> tuple[list[Gpu], list[str]]:
+    """The rows as GPUs. A row without an index gets its place, if every other row stands at its own index."""
+    told = {place: int(row[0]) for place, row in enumerate(rows) if row[0].isdecimal()}
+    doubts = []
+    if len(set(told.values())) != len(told):
+        doubts.append(f"GPU indices are not unique: {', '.join(map(str, told.values()))}")
+    in_order = all(place == index for place, index in told.items())
+    gpus = []
+    for place, row in enumerate(rows):
+        if place not in told and not in_order:
+            doubts.append(f"a GPU row without an index: {', '.join(row)}")
+        elif told.get(place, place) not in {gpu.index for gpu in gpus}:
+            gpus.append(_gpu(told.get(place, place), row))
+    return gpus, doubts
+
+
+def _gpu(index: int, row: list[str]) -> Gpu:
+    _, name, bus_id, memory, used, _, mig, compute_cap = row
+    problems = [cell for cell in row if cell not in _NOT_TOLD and _TROUBLE.fullmatch(cell)]
+    for what, cell in (("memory.total", memory), ("memory.used", used)):
+        if cell not in (*_NOT_TOLD, *problems) and not cell.isdecimal():
+            problems.append(f"{what}: {cell}")
+    if bus_id not in (*_NOT_TOLD, *problems) and not _BUS.fullmatch(bus_id):
+        problems.append(f"pci.bus_id: {bus_id}")
+
+    def told(cell: str) -> str | None:
+        return None if cell in (*_NOT_TOLD, *problems) else cell
+
+    return Gpu(
+        index=index,
+        name=told(name),
+        bus_id=bus_id if _BUS.fullmatch(bus_id) else None,
+        memory_mib=int(memory) if memory.isdecimal() else None,
+        memory_used_mib=int(used) if used.isdecimal() else None,
+        mig="N/A" if mig in _NOT_TOLD else told(mig),
+        compute_cap=told(compute_cap),
+        problem=problems[0] if problems else None,
+    )
+
+
+def _with_lost_ones(gpus: list[Gpu], odd: list[str]) -> list[Gpu]:
+    """Each message about a lost GPU, put to its GPU: by its index, else to the only row without a bus id."""
+    by_index = {gpu.index: gpu for gpu in gpus}
+    nameless = [gpu.index for gpu in gpus if gpu.problem and gpu.bus_id is None]
+    handles = [(line, match) for line in odd if (match := _HANDLE.search(line))]
+    for line, match in handles:
+        index = int(match[1]) if match[1] else nameless[0] if len(handles) == len(nameless) == 1 else None
+        if index is not None:
+            known = by_index.get(index, Gpu(index=index))
+            by_index[index] = known.model_copy(update={"bus_id": known.bus_id or match[2], "problem": line})
+    return [by_index[index] for index in sorted(by_index)]

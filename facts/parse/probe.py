@@ -1,0 +1,146 @@
+"""A node's answer to the probe -> NodeFacts. A part that cannot be read says why; a broken frame refuses all."""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
+from facts.parse.gpus import parse_gpus
+from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
+from facts.parse.refusal import quoted
+from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
+from facts.parse.services import PartError, parse_files, parse_services
+from facts.parse.topology import TopologyError, parse_topology
+from facts.script import ProbeScript
+from fleet.command import NODE_SCRIPT, STATE
+from fleet.node import Lock, ModelFolder, NodeFacts, Nvidia, OwnFile
+from fleet.topology import Topology
+
+__all__ = ["ProbeError", "parse_probe"]
+
+_SUPPORT = "/etc/systemd/system/vllm-fleet-"
+
+
+def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
+    """What the node is, from the output of `script`. ProbeError where it is not whole, or has no clock and name."""
+    sections = parse_frames(text, script.nonce)
+    request = script.request
+    host = read_host(_section(sections, "host"))
+    topology, topology_error = read_topology(_section(sections, "topology"))
+    numa, numa_error = read_numa(_section(sections, "numa"))
+    ports, ports_error = parse_ports(_section(sections, "ports"))
+    services, services_error = parse_services(sections, [service.name for service in request.services])
+    files = _files(sections)
+    return NodeFacts(
+        **host,
+        nvidia=read_gpus(_section(sections, "gpus")),
+        topology=topology,
+        topology_error=topology_error,
+        numa=numa,
+        numa_error=numa_error,
+        runtime=parse_runtime(_section(sections, "runtime"), request.runtime),
+        services=services,
+        services_error=services_error,
+        ports=ports,
+        ports_error=ports_error,
+        disks=parse_disks(_section(sections, "disks")),
+        models=read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
+        node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
+        support_files=tuple(file for path, file in sorted(files.items()) if path.startswith(_SUPPORT)),
+    )
+
+
+def _section(sections: Mapping[str, Section], name: str) -> Section:
+    return sections.get(name, Section(text=f"the probe has no section {name}", code=1))
+
+
+def _files(sections: Mapping[str, Section]) -> dict[str, OwnFile]:
+    """Empty where they cannot be read: then `services_error` says so, and the node's script counts as missing."""
+    try:
+        return parse_files(_section(sections, "files"))
+    except PartError:
+        return {}
+
+
+def read_host(section: Section) -> dict[str, Any]:
+    """The fields of NodeFacts about the machine itself. ProbeError without host name and clock, or with an odd lock."""
+    told = dict(line.partition("=")[::2] for line in section.text.splitlines() if "=" in line)
+    if not told.get("hostname") or not re.fullmatch(r"[0-9]{1,12}", told.get("now", "")):
+        raise ProbeError(f"want the node's name and clock, found {quoted(section.text)}")
+    try:
+        cpus = told["cpus_online"] if parse_cpu_list(told.get("cpus_online", "")) else None
+    except CpuListError:
+        cpus = None
+    memory = told.get("memory_kib", "")
+    return {
+        "hostname": told["hostname"],
+        "now": int(told["now"]),
+        "boot_id": told.get("boot_id"),
+        "os": told["os"].strip("\"'") if "os" in told else None,
+        "kernel": told.get("kernel"),
+        "cpus_online": cpus,
+        "memory_bytes": int(memory) * 1024 if re.fullmatch(r"[0-9]{1,15}", memory) else None,
+        "lock": _lock(told.get("lock")),
+    }
+
+
+def _lock(value: str | None) -> Lock | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"([^\t]+)\t([0-9]{1,12})\t([0-9]{1,12})\t([^\t]+)", value)
+    if not match:
+        raise ProbeError(
+            f"{STATE}/lock: want `HOLDER SINCE EXPIRES RUN`, found {quoted(value)}; remove it if nobody rolls"
+        )
+    return Lock(holder=match[1], since=int(match[2]), expires=int(match[3]), run=match[4])
+
+
+def read_gpus(section: Section) -> Nvidia:
+    """The GPUs; a section that is not there is an error, not an empty list."""
+    return parse_gpus(section.text, None if section.code == TIMED_OUT else section.code)
+
+
+def read_topology(section: Section) -> tuple[Topology | None, str | None]:
+    """The topology, or None and why."""
+    if section.failure:
+        return None, f"nvidia-smi topo -m: {section.failure}"
+    try:
+        return parse_topology(section.text), None
+    except TopologyError as error:
+        return None, str(error)
+
+
+def read_numa(section: Section) -> tuple[Any, str | None]:
+    """NUMA nodes, or none and why."""
+    return ((), section.failure) if section.failure else parse_numa(section.text)
+
+
+def read_models(section: Section, wanted: list[str]) -> tuple[ModelFolder, ...]:
+    """The wanted checkpoint folders with their config.json, each with the reason where it cannot be read."""
+    told: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in section.text.splitlines():
+        if line.startswith("model "):
+            lines = told.setdefault(line.removeprefix("model "), [])
+        elif line.strip():
+            lines.append(line)
+    return tuple(_model(path, told.get(path), section) for path in wanted)
+
+
+def _model(path: str, lines: list[str] | None, section: Section) -> ModelFolder:
+    if not lines:
+        return ModelFolder(path=path, error=section.failure or "the node did not look at this folder")
+    if lines[-1] != "exit 0":
+        return ModelFolder(path=path, error=quoted("\n".join(lines[:-1]) or lines[-1]))
+    try:
+        raw = base64.b64decode("".join(lines[:-1]), validate=True)
+        config = json.loads(raw)
+    except (binascii.Error, ValueError, RecursionError) as error:
+        return ModelFolder(path=path, error=f"config.json: {error}")
+    if not isinstance(config, dict):
+        return ModelFolder(path=path, error=f"config.json: want an object, found {quoted(str(config))}")
+    return ModelFolder(path=path, config=config, config_sha256=hashlib.sha256(raw).hexdigest())

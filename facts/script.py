@@ -1,0 +1,73 @@
+"""The shell text that a node is asked with: the request's values, each quoted once, before constant files.
+
+No value is ever put into a command line: the head assigns variables, and the body (`sections/`, `probe.sh`) is the
+same for every node and every run.
+"""
+
+import secrets
+import shlex
+from functools import cache
+from pathlib import Path
+
+from facts.parse.gpus import FIELDS
+from fleet.command import NODE_SCRIPT, RUNTIMES, STATE
+from fleet.frozen import Frozen
+from fleet.node import ProbeRequest
+
+DEADLINE_S = 20
+"""Seconds until a node's probe ends what hangs; the frames that arrived still count."""
+
+HERE = Path(__file__).parent
+
+
+class ProbeScript(Frozen):
+    """What is sent to `bash -s`, and the random word that frames its answer."""
+
+    text: str
+    nonce: str
+    request: ProbeRequest
+
+
+def probe_script(request: ProbeRequest) -> ProbeScript:
+    """The whole probe of a rollout."""
+    return _script(request, "probe")
+
+
+def sections_script(sections: tuple[str, ...], request: ProbeRequest) -> ProbeScript:
+    """Some sections alone: `gpus`, `topology`, `numa`, ... as the files in sections/ are named."""
+    return _script(request, f"some {shlex.join(sections)}")
+
+
+def _script(request: ProbeRequest, call: str) -> ProbeScript:
+    nonce = secrets.token_hex(8)
+    text = f"{_head(request, nonce)}{_body()}{call} </dev/null\n"
+    return ProbeScript(text=text, nonce=nonce, request=request)
+
+
+def _head(request: ProbeRequest, nonce: str) -> str:
+    words = {
+        "nonce": nonce,
+        "deadline_s": str(DEADLINE_S),
+        "state": STATE,
+        "node_script": NODE_SCRIPT,
+        "gpu_fields": ",".join(FIELDS),
+        "runtime": request.runtime,
+        "runtime_program": RUNTIMES[request.runtime],
+        "secret_key": request.secret_key,
+    }
+    lists = {
+        "services": [service.name for service in request.services],
+        "models": sorted({service.model for service in request.services}),
+        "images": sorted({service.image for service in request.services}),
+    }
+    lines = [f"{name}={shlex.quote(word)}" for name, word in words.items()]
+    lines += [f"{name}=({shlex.join(items)})" for name, items in lists.items()]
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def _body() -> str:
+    """The constant files, without their comments: they are read here, not on each node."""
+    files = sorted((HERE / "sections").glob("*.sh"), key=lambda path: (path.name != "frame.sh", path.name))
+    lines = [line for path in (*files, HERE / "probe.sh") for line in path.read_text().splitlines()]
+    return "".join(f"{line.lstrip()}\n" for line in lines if line.strip() and not line.lstrip().startswith("#"))

@@ -1,0 +1,4 @@
+# The matrix of links between GPUs.
+section_topology() {
+    run nvidia-smi topo -m
+}

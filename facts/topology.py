@@ -1,0 +1,18 @@
+"""The links between a node's GPUs, as a fact: `pyinfra inventory.py fact facts.topology.Topology`."""
+
+from typing import Any
+
+from facts.parse.frames import Section
+from facts.parse.probe import read_topology
+from facts.section import SectionFact
+
+
+class Topology(SectionFact):
+    """gpus, links, islands, components, numa; or `error` with the reason."""
+
+    sections = ("topology",)
+
+    def read(self, frames: dict[str, Section]) -> dict[str, Any]:
+        """The summary of the topology."""
+        topology, error = read_topology(frames["topology"])
+        return topology.summary() if topology else {"error": error}
