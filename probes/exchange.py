@@ -48,7 +48,8 @@ class Deadline:
 
     def sooner(self, seconds: float | None) -> "Deadline":
         """A deadline that ends with this one or after `seconds`, whichever comes first."""
-        return Deadline(min(self.left_s, seconds if seconds is not None else self.left_s), self.connect_s)
+        left = max(0.0, self.left_s)
+        return Deadline(left if seconds is None else min(left, seconds), self.connect_s)
 
 
 class _Stream(httpcore.NetworkStream):
@@ -176,7 +177,7 @@ def send(
 
     Raises ExchangeError for whatever goes wrong on the way, also while the body is read.
     """
-    wanted = f"an answer to {method} {url} within {deadline.seconds:g} s"
+    wanted = f"an answer to {method} {url} within {round(deadline.seconds, 1):g} s"
     backend = _Backend(deadline)
     content = None if body is None else json.dumps(body).encode()
     sent = {**(headers or {}), **({"Content-Type": "application/json"} if content else {})}

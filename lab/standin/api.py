@@ -11,7 +11,7 @@ from . import answers, completions
 from .arguments import Settings
 from .faults import FaultError, Faults
 from .metrics import Load
-from .server import Disconnected, Exchange, Pace
+from .server import REASONS, Disconnected, Exchange, Pace
 from .startup import VERSION, log, uvicorn
 
 ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
@@ -41,7 +41,8 @@ class Api:
         except completions.Refused as error:
             exchange.json(error.status, error.body())
         if self._settings.access_log:
-            uvicorn(f'{exchange.client} - "{exchange.method} {exchange.path} HTTP/1.1" {exchange.status}')
+            status = f"{exchange.status} {REASONS.get(exchange.status, '')}"
+            uvicorn(f'{exchange.client} - "{exchange.method} {exchange.path} HTTP/1.1" {status}')
 
     def _route(self, exchange: Exchange) -> None:
         routes = {

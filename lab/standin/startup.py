@@ -18,12 +18,13 @@ SHARDS = 4
 def log(text: str, who: str = "APIServer", where: str = "standin.py:1", level: str = "INFO") -> None:
     """One line as vLLM's logger writes it: to stdout, with the process that speaks."""
     now = time.strftime("%m-%d %H:%M:%S")
-    print(f"({who} pid={os.getpid()}) {level} {now} [{where}] {text}", flush=True)
+    # one write a line, so that threads do not tear each other's lines
+    print(f"({who} pid={os.getpid()}) {level} {now} [{where}] {text}\n", end="", flush=True)
 
 
 def uvicorn(text: str) -> None:
     """One line as uvicorn writes it: to stderr."""
-    print(f"(APIServer pid={os.getpid()}) INFO:     {text}", file=sys.stderr, flush=True)
+    print(f"(APIServer pid={os.getpid()}) INFO:     {text}\n", end="", file=sys.stderr, flush=True)
 
 
 def banner(settings: Settings) -> None:
