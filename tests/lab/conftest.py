@@ -1,0 +1,54 @@
+"""Labs for tests. They need root on Linux: elsewhere these tests are skipped with the reason, on CI they fail."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lab import host
+from lab.lab import Lab
+
+# Two checkouts that test at the same time on one machine: give one of them another name.
+SHARED = os.environ.get("VLLM_FLEET_TEST_LAB", "test")
+
+
+@pytest.fixture(scope="session")
+def fit() -> None:
+    """Skip, or fail on CI, where this machine cannot boot hosts."""
+    reason = host.unfit()
+    if reason and os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def lab(fit: None) -> Iterator[Lab]:
+    """Three hosts, a1, h1 and l1, for the whole session; a test leaves them as it found them.
+
+    `lab.replace(name)` boots a fresh host in a second where a test cannot tidy up. Another session on this machine
+    waits until this one is over. VLLM_FLEET_KEEP_LAB=1 keeps the hosts, to look at them after a failure.
+    """
+    host.RUN.mkdir(exist_ok=True)
+    with open(host.RUN / f".{SHARED}.session", "w") as session:
+        fcntl.flock(session, fcntl.LOCK_EX)
+        shared = Lab(SHARED, 3)
+        shared.up()
+        yield shared
+        if not os.environ.get("VLLM_FLEET_KEEP_LAB"):
+            shared.down()
+
+
+@pytest.fixture
+def own_lab(fit: None) -> Iterator[Callable[[int], Lab]]:
+    """A lab of the test's own, to be broken: `own_lab(2)` has two hosts and is not up; it is ended at the end."""
+    made: list[Lab] = []
+
+    def make(nodes: int) -> Lab:
+        made.append(Lab(f"{SHARED}-own", nodes))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.down()
