@@ -4,7 +4,9 @@ A host's folder has two children: `keeper` with the process that boots it, and `
 host itself; killing `host` is a power cut, killing the folder ends the host for good.
 """
 
+import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +27,7 @@ def root() -> Path:
         if kind == "cgroup2":
             return point / BASE
     OWN_HIERARCHY.mkdir(exist_ok=True)
-    if os.system(f"mount -t cgroup2 none {OWN_HIERARCHY}"):
-        raise OSError(f"no cgroup2 hierarchy is mounted and {OWN_HIERARCHY} could not be")
+    subprocess.run(["mount", "-t", "cgroup2", "none", str(OWN_HIERARCHY)], check=True)
     return OWN_HIERARCHY / BASE
 
 
@@ -39,10 +40,18 @@ def create(lab: str, node: str) -> Path:
     """Make the folder of a host, with every controller that the machine lets us pass on."""
     folder = of_node(lab, node)
     for child in ("keeper", "host"):
-        (folder / child).mkdir(parents=True, exist_ok=True)
+        _make(folder / child)
     for level in (root().parent, root(), root() / lab, folder):
         _pass_controllers(level)
     return folder
+
+
+def _make(folder: Path) -> None:
+    for _ in range(20):
+        with contextlib.suppress(FileNotFoundError):  # another lab that ends may remove `root()` meanwhile
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+    raise OSError(f"{folder} cannot be made")
 
 
 def _pass_controllers(level: Path) -> None:
@@ -82,6 +91,13 @@ def kill(folder: Path, patience_s: float = 20.0) -> None:
         time.sleep(0.01)
 
 
+def remove_unused() -> None:
+    """Remove the folder of all labs where no lab is left in it."""
+    for _, point in hierarchies():
+        with contextlib.suppress(OSError):  # not there, or another lab runs
+            (point / BASE).rmdir()
+
+
 def end_all() -> None:
     """End everything that any lab runs."""
     top = root()
@@ -89,7 +105,7 @@ def end_all() -> None:
     for _, point in hierarchies():
         _remove(point / BASE)
     if OWN_HIERARCHY.is_mount():
-        os.system(f"umount {OWN_HIERARCHY}")
+        subprocess.run(["umount", str(OWN_HIERARCHY)], check=True)
         OWN_HIERARCHY.rmdir()
 
 

@@ -1,7 +1,7 @@
 """The GPUs that a lab host shows: recordings of nvidia-smi, and the faults that can be put over them.
 
-A recording is a folder under lab/recordings/: what each command prints, and declared.yaml, what an owner would declare of such a
-node. A new kind of node is a new folder. The script that replays them is lab/layer/usr/bin/nvidia-smi.
+A recording is a folder under lab/recordings/: what each command prints, and declared.yaml, what an owner would
+declare of such a node. A new kind of node is a new folder. lab/layer/usr/bin/nvidia-smi replays them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the lab needs of this machine: root, packages, a cgroup hierarchy, room for 100 hosts. And how all of it is undone."""
+"""What the lab needs of this machine, such as root and packages, and how all that it did there is undone."""
 
 import os
 import platform
@@ -73,7 +73,10 @@ def make_room() -> None:
 
 
 def clean_everything(cache: bool = False) -> None:
-    """End every lab of this machine, of any checkout: processes, cgroups, interfaces, mounts; with `cache` the caches too."""
+    """End every lab of this machine, of any checkout: processes, cgroups, interfaces, mounts.
+
+    `cache` removes the installed root file systems and the images as well.
+    """
     require_fit()
     cgroup.end_all()
     network.remove_all()

@@ -16,7 +16,7 @@ NAME = "localhost/vllm-standin"
 VERSIONS = ("0.30.0", "0.33.0")
 DIGESTS = "digests.json"
 
-# In a mount namespace of its own, with the installed Debian read-only: podman needs /proc, /sys, locks and places to write.
+# In a mount namespace of its own, with the installed Debian read-only; podman needs /proc, /sys, locks and room.
 LOAD = """
 set -eu
 root=$1 work=$2
@@ -40,7 +40,7 @@ done
 
 
 def ensure(root: Path, progress: Callable[[str], None]) -> Path:
-    """The folder with `store/` (for podman) and digests.json ({version: "sha256:..."}); built where the cache has none."""
+    """The folder with `store/` for podman and the images' digests; built where the cache has none."""
     folder = host.cache_root() / f"images-{_digest(root)}"
     if folder.is_dir():
         return folder

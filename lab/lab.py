@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from lab import cgroup, gpus, host, images, keys, naming, network, node, rootfs, state
+from lab import cgroup, gpus, host, images, keys, layer, naming, network, node, rootfs, state
 
 
 class UpReport(NamedTuple):
@@ -19,6 +19,8 @@ class UpReport(NamedTuple):
 
     started: tuple[str, ...]
     kept: tuple[str, ...]
+    outdated: bool
+    """Its root file system or images are no longer those of this checkout; `down` and `up` renew them."""
 
 
 class NodeStatus(NamedTuple):
@@ -85,7 +87,10 @@ class Lab:
     # -- up and down ------------------------------------------------------------------------------------------------
 
     def up(self) -> UpReport:
-        """Boot the hosts that are missing or broken, and leave the others alone; whatever a dead lab left is removed."""
+        """Boot the hosts that are missing or broken, and leave the others alone.
+
+        What a lab that died has left (interfaces, cgroups, processes) is removed first.
+        """
         host.require_fit()
         host.ensure_packages()
         host.make_room()
@@ -98,7 +103,8 @@ class Lab:
             if broken:
                 self._start(record, broken, anew=not kept)
             self._write_files(record)
-            return UpReport(tuple(found.name for found in broken), tuple(found.name for found in kept))
+            outdated = (record.rootfs, record.images) != (root, store)
+            return UpReport(tuple(found.name for found in broken), tuple(found.name for found in kept), outdated)
 
     def _adopt(self, root: Path, store: Path) -> state.Record:
         """The record of the lab as it shall be: that of a lab that runs, with more nodes where more are wanted."""
@@ -111,7 +117,8 @@ class Lab:
             )
         if old.state != self.folder:
             raise host.LabError(
-                f"lab {self.name} runs already, started from {old.state.parent.parent}; end it there, or take another --name"
+                f"lab {self.name} runs already, started from {old.state.parent.parent}; "
+                "end it there, or take another --name"
             )
         count = max(self._count or 0, len(old.nodes))
         return old.model_copy(update={"nodes": naming.plan_nodes(count, old.subnet)})
@@ -131,7 +138,7 @@ class Lab:
         network.add_nodes(self.name, record.subnet, broken)
         layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store")
         if anew or not layers.layer.exists():
-            node.lay_out_layer(layers.layer, keys.ensure(self.folder / "id_ed25519"))
+            layer.lay_out(layers.layer, keys.ensure(self.folder / "id_ed25519"))
         for number, found in enumerate(broken, start=1):
             self._progress(f"booting {found.name} ({number} of {len(broken)})")
             node.prepare(self.name, found, self._host_key(found.name))
@@ -169,6 +176,7 @@ class Lab:
     def _remove(self) -> bool:
         there = (host.RUN / self.name).exists()
         cgroup.end(cgroup.root() / self.name)
+        cgroup.remove_unused()
         network.remove_lab(self.name)
         shutil.rmtree(host.RUN / self.name, ignore_errors=True)
         return there
@@ -201,7 +209,10 @@ class Lab:
     def set(
         self, name: str, recording: str | None = None, faults: Sequence[str] | None = None, clear: bool = False
     ) -> NodeStatus:
-        """Give a host another recording, or add faults to those it has; `clear` first removes all, and sets its own recording."""
+        """Give a host another recording, or add faults to those it has, while it runs.
+
+        `clear` removes its faults and puts its own recording back before that.
+        """
         found = self.node(name)
         folder = node.gpu_folder(self.name, name)
         if not folder.is_dir():
@@ -227,6 +238,14 @@ class Lab:
                 )
             time.sleep(0.02)
         node.wait_until_answer(self.name, [found], limit_s)
+
+    def replace(self, *names: str) -> None:
+        """Throw hosts away and boot new ones in their place; name, address and host key stay, nothing else."""
+        record = state.read(self.name)
+        if record is None:
+            raise host.LabError(f"lab {self.name} does not run; `fleet lab up` starts it")
+        with state.exclusive(self.name):
+            self._start(record, [self.node(name) for name in names], anew=False)
 
     def cut(self, name: str) -> None:
         """Take a host's network away, as pulling its cable would; what runs on it goes on."""

@@ -1,7 +1,8 @@
 """The lab's own network: a bridge, and for each host a network namespace with one link to it.
 
-Nothing of it leaves this machine: hosts have no default route, and an `unreachable` route covers the whole range, so that a
-connection to a host of a lab that is down fails at once instead of going out by the default route.
+Nothing of it leaves this machine: hosts have no default route, and an `unreachable` route covers the whole range, so
+that a connection to a host of a lab that is down fails at once instead of going out by the default route. That route
+stays when a lab ends, for the same reason; `clean_everything` removes it.
 """
 
 import json
@@ -59,15 +60,16 @@ def foreign_use(subnet: IPv4Network) -> str | None:
 
 def ensure_bridge(lab: str, subnet: IPv4Network) -> None:
     """Make the lab's bridge with this machine's address, and the guard route, where they are missing."""
-    bridge = naming.bridge_name(lab)
+    bridge, address = naming.bridge_name(lab), naming.bridge_address(subnet)
     ip("route", "replace", *GUARD)
     if bridge in links():
         return
     ip_batch(
         [
-            f"link add {bridge} type bridge mcast_snooping 0",
+            # with a hardware address of its own, which udev then leaves alone
+            f"link add {bridge} address {naming.mac_of(str(address))} type bridge mcast_snooping 0",
             f"link set {bridge} addrgenmode none",
-            f"address add {naming.bridge_address(subnet)}/{subnet.prefixlen} dev {bridge}",
+            f"address add {address}/{subnet.prefixlen} dev {bridge}",
             f"link set {bridge} up",
         ]
     )

@@ -1,4 +1,4 @@
-"""One lab host on this machine: its seed (what differs from the other hosts), its keeper process, and when it answers."""
+"""One lab host on this machine: its seed (what differs from other hosts), its keeper, and when it answers."""
 
 import shutil
 import socket
@@ -31,23 +31,6 @@ def folder_of(lab: str, node: str) -> Path:
 def gpu_folder(lab: str, node: str) -> Path:
     """The state that the host's nvidia-smi reads at every call."""
     return folder_of(lab, node) / "gpu"
-
-
-def lay_out_layer(target: Path, authorized_key: str) -> None:
-    """Make the layer that all hosts of a lab share, owned by root, from lab/layer, lab/recordings and lab/models."""
-    source = Path(__file__).parent
-    target.mkdir(parents=True)
-    shutil.copytree(source / "layer", target, dirs_exist_ok=True, symlinks=True)
-    shutil.copytree(source / "recordings", target / "usr/share/vllm-fleet-lab/recordings")
-    shutil.copytree(source / "models", target / "srv/models")
-    keys = target / "root/.ssh/authorized_keys"
-    keys.parent.mkdir(parents=True)
-    keys.write_text(f"{authorized_key}\n")
-    for path in [target, *target.rglob("*")]:
-        shutil.chown(path, "root", "root") if not path.is_symlink() else None
-        path.is_dir() and not path.is_symlink() and path.chmod(0o755)
-    for private in (target / "root", keys.parent):
-        private.chmod(0o700)
 
 
 def prepare(lab: str, node: naming.NodeName, host_key: Path) -> None:

@@ -1,7 +1,7 @@
 """The root file system that every lab host boots from: Debian by debootstrap, installed once, kept in a cache.
 
-A recipe is plain data and its hash names the folder, so that a changed recipe is a new folder. It is built beside and renamed
-at the end: a folder that exists is complete. What the lab itself adds (layer/, recordings/, models/) is not part of it.
+A recipe is plain data and its hash names the folder, so that a changed recipe is a new folder. It is built beside and
+renamed at the end: a folder that exists is complete. What the lab itself adds (see layer.py) is not part of it.
 """
 
 import fcntl
@@ -23,26 +23,6 @@ PACKAGES = (
     *("podman", "crun", "conmon", "netavark", "aardvark-dns", "catatonit"),
     *("python3",),  # the stand-in engine's image takes it from here; nothing of ours asks a node for it
 )
-# Useless in a lab host, each of them costs processor time at every boot of every host.
-MASKED = (
-    *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer", "e2scrub_all.timer"),
-    *(
-        "e2scrub_reap.service",
-        "console-getty.service",
-        "getty.target",
-        "ldconfig.service",
-        "netavark-dhcp-proxy.socket",
-    ),
-    *("netavark-dhcp-proxy.service", "netavark-firewalld-reload.service", "podman-auto-update.timer"),
-    *("podman-restart.service", "podman-clean-transient.service", "systemd-journal-catalog-update.service"),
-    *(
-        "systemd-update-done.service",
-        "systemd-sysusers.service",
-        "systemd-logind.service",
-        "sys-fs-fuse-connections.mount",
-    ),
-    *("systemd-tmpfiles-clean.timer", "dev-hugepages.mount", "systemd-firstboot.service", "motd-news.timer"),
-)
 REMOVED = (
     *("etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/lib/dbus/machine-id", "var/log/journal"),
     *("etc/ssh/ssh_host_*", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "etc/motd", "etc/update-motd.d/*"),
@@ -52,7 +32,7 @@ FORMAT = 1  # raise it where the code below changes what it makes
 
 def digest() -> str:
     """Names the recipe, 12 hexadecimal digits."""
-    recipe = [FORMAT, SUITE, platform.machine(), PACKAGES, MASKED, REMOVED]
+    recipe = [FORMAT, SUITE, platform.machine(), PACKAGES, REMOVED]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 
 
@@ -123,7 +103,7 @@ def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
 
 
 def _own_mirror() -> str | None:
-    """The Debian archive that this machine's own apt uses, so that a local mirror is honoured; None: debootstrap's default."""
+    """The Debian archive that this machine's apt uses, so that a local mirror is honoured; None: the default."""
     filters = ["Created-By: Packages", "Origin: Debian", "Label: Debian"]
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *filters]
     told = subprocess.run(command, capture_output=True, text=True).stdout.split()
@@ -139,14 +119,10 @@ def _environment() -> dict[str, str]:
 
 
 def _finish(target: Path) -> None:
-    """What differs between hosts goes out, what is useless is masked; then nothing is left to do at a first boot."""
+    """What differs between hosts goes out; the stamps say that nothing is left to do at a first boot."""
     for pattern in REMOVED:
         for path in target.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    for unit in MASKED:
-        link = target / "etc/systemd/system" / unit
-        link.unlink(missing_ok=True)
-        link.symlink_to("/dev/null")
     for stamp in ("etc/.updated", "var/.updated"):
         (target / stamp).touch()
     for mount_point in ("usr/lib/containers/store", "var/lib/containers", "var/lib/vllm-fleet-lab/gpu", "srv/models"):
