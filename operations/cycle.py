@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from facts.shell import Output, run
 from fleet.command import NODE_SCRIPT
 from operations.drain import HookError, call_hook, wait_for_requests
-from operations.run import Run
+from operations.run import Result, Run
 from operations.steps import Step
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import ProbeNotLoaded, load
@@ -31,6 +31,22 @@ class Turn:
     def say(self, step: Step, text: str) -> None:
         """One line of progress under the host's name."""
         self.host.log(f"{step.service}: {text}")
+
+    def keep(self, step: Step, status: str, proof: str, began: float) -> None:
+        """Remember what came of a step."""
+        self.rollout.keep(
+            Result(
+                node=step.node,
+                service=step.service,
+                status=status,
+                layout=step.layout,
+                partition=step.partition,
+                release=step.release,
+                endpoint=step.endpoint.url,
+                proof=proof,
+                seconds=time.monotonic() - began,
+            )
+        )
 
     def node(self, *words: str, stdin: str | None = None, timeout_s: float = 60, show: bool = False) -> Output:
         """Call a verb of the node script."""
@@ -59,12 +75,11 @@ def summary(evidence: list[Evidence]) -> str:
 def roll(turn: Turn, step: Step) -> bool:
     """Take one service through its change. True: proven. False: not, and what ran before was put back."""
     began = time.monotonic()
-    key = (step.node, step.service)
     try:
         if step.policy.drain:
             call_hook(turn.host, step.policy.drain, step)
     except HookError as error:
-        turn.rollout.keep(turn.rollout.row(key, "failed", proof=f"not drained, nothing changed: {error}"))
+        turn.keep(step, "failed", f"not drained, nothing changed: {error}", began)
         _undrain(turn, step)
         return False
     cut = wait_for_requests(step, lambda text: turn.say(step, text))
@@ -73,14 +88,12 @@ def roll(turn: Turn, step: Step) -> bool:
     why, evidence = _activate_and_prove(turn, step)
     if why is None:
         why = _confirm(turn, step, evidence, cut)
-    seconds = time.monotonic() - began
     if why is not None:
-        turn.rollout.keep(turn.rollout.row(key, *_undo(turn, step, why), seconds=seconds))
+        turn.keep(step, _undo(turn, step, why), why, began)
         return False
     after = _undrain(turn, step)
     cut_text = f"; {cut} requests were still running at the stop" if cut else ""
-    proof = summary(evidence) + cut_text + after
-    turn.rollout.keep(turn.rollout.row(key, "proven", release=step.release, proof=proof, seconds=seconds))
+    turn.keep(step, "proven", summary(evidence) + cut_text + after, began)
     return True
 
 
@@ -127,7 +140,7 @@ def _measured(step: Step) -> dict[str, str] | None:
         return None
 
 
-def _undo(turn: Turn, step: Step, why: str) -> tuple[str]:
+def _undo(turn: Turn, step: Step, why: str) -> str:
     """Put the proven release back and prove it. The status and, through the run's stop, the whole story."""
     turn.say(step, f"FAILED: {why}; restoring what ran before")
     budget = step.policy.start_budget_s
@@ -135,17 +148,17 @@ def _undo(turn: Turn, step: Step, why: str) -> tuple[str]:
     story = f"{step.node}/{step.service}: {why}"
     if undone.reason is not None:
         turn.rollout.stop(f"{story}; the old release could NOT be restored: {undone.reason}")
-        return ("failed",)
+        return "failed"
     back = undone.value("undone")
     if back in (None, "none") or step.old_endpoint is None:
         turn.rollout.stop(f"{story}; nothing served here before, so nothing was restored and the service is stopped")
-        return ("failed",)
+        return "failed"
     bad = next((item for item in turn.prove(step.old_endpoint, step) if not item.passed), None)
     if bad is not None:
         turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {bad.probe} found {bad.found}")
-        return ("failed",)
+        return "failed"
     turn.rollout.stop(f"{story}; {back} was restored and proved itself{_undrain(turn, step)}")
-    return ("restored",)
+    return "restored"
 
 
 def _undrain(turn: Turn, step: Step) -> str:

@@ -12,6 +12,7 @@ from fleet.batches import batches
 from fleet.declaration import RolloutPolicy
 from fleet.difference import Change
 from fleet.gate import EVERYWHERE
+from fleet.plan import Plan
 from fleet.systemd import environment_file
 from fleet.verdict import Verdict
 from operations.node_script import apply_command, outdated_support, read_replies, stage_call
@@ -49,8 +50,8 @@ def observe(invocation: Invocation, hosts: list["Host"], secret: Secrets) -> dic
 
 def deploy(state: "State", invocation: Invocation) -> Run:
     """The run of deploy.py. Raises DeployError where the gates refuse, with the whole table printed before."""
-    secret = _secrets(invocation)
-    _know_the_probes(invocation)
+    secret = secrets_of(invocation)
+    know_the_probes(invocation)
     hosts, silent = hosts_of(state)
     answers = {**observe(invocation, list(hosts.values()), secret), **silent}
     found = survey(invocation.fleet, answers, secret, invocation.prune)
@@ -66,14 +67,14 @@ def deploy(state: "State", invocation: Invocation) -> Run:
     return rollout
 
 
-def _secrets(invocation: Invocation) -> Secrets:
+def secrets_of(invocation: Invocation) -> Secrets:
     try:
         return resolve_secrets(invocation.fleet)
     except SecretError as error:
         raise DeployError(str(error)) from None
 
 
-def _know_the_probes(invocation: Invocation) -> None:
+def know_the_probes(invocation: Invocation) -> None:
     """A probe's name with a typing mistake must not be found out after a ten-minute load."""
     for placement in invocation.fleet.placements:
         for service in placement.services:
@@ -99,11 +100,16 @@ def _on(policy: RolloutPolicy, verdict: Verdict) -> str:
     return policy.on_unreachable if verdict.gate == "reachable" else policy.on_failed_gate
 
 
+def api_key(plan: Plan, secret: Secrets) -> str:
+    """The key that clients of this service send; empty where it asks for none."""
+    return secret.of(f"{plan.node.name}/{plan.service.name}").get(API_KEY, plan.service.env.get(API_KEY, ""))
+
+
 def _step(found: Survey, change: Change, secret: Secrets) -> Step:
     plan = found.plan(change.node, change.service)
-    key = secret.of(f"{change.node}/{change.service}").get(API_KEY, plan.service.env.get(API_KEY, ""))
+    key = api_key(plan, secret)
     release = found.releases[change.node, change.service]
-    return deploy_step(plan.node, plan.service, change, release, plan.installed, key)
+    return deploy_step(plan, change, release, key)
 
 
 def serving(found: Survey) -> dict[str, frozenset[str]]:
@@ -134,6 +140,7 @@ def _run(
         survey=found,
         hosts=good,
         steps=steps,
+        dry=invocation.dry,
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: _apply(rollout, host, secret),

@@ -152,6 +152,10 @@ def finish(state: "State", host: "Host", rollout: Run) -> bool:
 
 def _report(rollout: Run) -> None:
     """The result, printed as the process ends, whatever way it ends."""
+    if rollout.report is not None:
+        rollout.write_report(rollout.report)
+    if rollout.dry:
+        return
     out = console()
     titles = {"deploy": "Result", "rollback": "Result of the rollback"}
     rows = [

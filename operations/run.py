@@ -53,6 +53,9 @@ class Run:
     """Stages what a host needs; gives the reason where it could not."""
     again: Callable[["Run", list["Host"]], Survey]
     """Looks at hosts once more."""
+    dry: bool = False
+    report: Path | None = None
+    """Where the result goes for machines."""
     removes: dict[str, list[str]] = field(default_factory=dict)
     id: str = field(default_factory=lambda: random.token_hex(8))
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
@@ -111,7 +114,7 @@ class Run:
             "endpoint": f"http://{plan.node.address}:{plan.service.port}",
         }
         if status == "unchanged" and plan.installed and plan.installed.proof:
-            filled["proof"] = _stored_proof(plan.installed.proof)
+            filled["proof"] = stored_proof(plan.installed.proof)
         return Result(node=key[0], service=key[1], status=status, **{**filled, **more})
 
     def write_report(self, path: Path) -> None:
@@ -127,7 +130,7 @@ class Run:
         path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _stored_proof(text: str) -> str:
+def stored_proof(text: str) -> str:
     """The proof that lies on the node, in a few words."""
     try:
         document = json.loads(text)

@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import SecretStr
 
 from fleet.command import STATE
-from fleet.declaration import NodeDeclaration, ServiceDeclaration, ServicePolicy
+from fleet.declaration import NodeDeclaration, ServicePolicy
 from fleet.difference import Change, Kind
 from fleet.node import Installed
+from fleet.plan import Plan
 from fleet.release import ENV, PLAN, SECRETS, UNIT, Release
 from probes.evidence import Endpoint
 
@@ -27,6 +28,8 @@ class Step:
     release: str
     endpoint: Endpoint
     policy: ServicePolicy
+    layout: str
+    partition: str
     old: Installed | None = None
     old_endpoint: Endpoint | None = None
     api_key: SecretStr | None = field(default=None, repr=False)
@@ -63,17 +66,11 @@ def endpoint_of(node: NodeDeclaration, document: dict[str, Any], key: SecretStr 
     return Endpoint(url=f"http://{node.address}:{document.get('port', 8000)}", model=name, api_key=key)
 
 
-def deploy_step(
-    node: NodeDeclaration,
-    service: ServiceDeclaration,
-    change: Change,
-    release: Release,
-    old: Installed | None,
-    key: str,
-) -> Step:
+def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
     """The step that brings a service to its release."""
+    node, service = plan.node, plan.service
     secret = SecretStr(key) if key else None
-    before = current_plan(old)
+    before = current_plan(plan.installed)
     return Step(
         node=node.name,
         service=service.name,
@@ -81,8 +78,29 @@ def deploy_step(
         release=release.id,
         endpoint=Endpoint(url=f"http://{node.address}:{service.port}", model=service.served_name, api_key=secret),
         policy=service.policy,
-        old=old,
+        layout=str(plan.layout),
+        partition=plan.layout.partition_text if plan.layout else "-",
+        old=plan.installed,
         old_endpoint=endpoint_of(node, before, secret) if before else None,
+    )
+
+
+def back_step(plan: Plan, lies: Installed, document: dict[str, Any], key: str) -> Step:
+    """The step that brings back the release before: `document` is its plan.json."""
+    secret = SecretStr(key) if key else None
+    now, layout = current_plan(lies), document.get("layout") or {}
+    partition = layout.get("partition")
+    return Step(
+        node=plan.node.name,
+        service=plan.service.name,
+        kind="update",
+        release=str(lies.previous),
+        endpoint=endpoint_of(plan.node, document, secret),
+        policy=plan.service.policy,
+        layout=f"TP{layout.get('tp')}/PP{layout.get('pp')}",
+        partition=",".join(map(str, partition)) if partition else "-",
+        old=lies,
+        old_endpoint=endpoint_of(plan.node, now, secret) if now else None,
     )
 
 

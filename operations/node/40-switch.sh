@@ -1,0 +1,153 @@
+# Switching: current, the installed unit and the process are brought to one release.
+
+flip() { # SERVICE ID: current -> releases/ID
+  local new="$STATE/$1/.current.new"
+  rm -f -- "$new"
+  ln -s -- "releases/$2" "$new" && mv -fT -- "$new" "$STATE/$1/current"
+}
+
+install_unit() { # SERVICE ID
+  local unit
+  unit_of "$1" unit
+  cmp -s -- "$STATE/$1/releases/$2/unit" "$UNITS/$unit" && return
+  if install -m 644 -T -- "$STATE/$1/releases/$2/unit" "$UNITS/.$unit.new" 2>/dev/null; then
+    mv -fT -- "$UNITS/.$unit.new" "$UNITS/$unit"
+  else # A full disk must not stop an undo: writing over the old file needs no new room.
+    rm -f -- "$UNITS/.$unit.new"
+    cp -- "$STATE/$1/releases/$2/unit" "$UNITS/$unit"
+  fi
+}
+
+# A reload costs the host more than everything else here (180 ms of CPU), and a unit that systemd never saw needs none:
+# it is asked whether what it has loaded is what lies on disk. Sets FRESH where the unit never ran.
+reload_if_needed() { # UNIT
+  local line load= stale= changed=
+  while IFS= read -r line; do
+    case $line in
+      LoadState=*) load=${line#*=} ;;
+      NeedDaemonReload=*) stale=${line#*=} ;;
+      StateChangeTimestampMonotonic=*) changed=${line#*=} ;;
+    esac
+  done < <(systemctl show -p LoadState -p NeedDaemonReload -p StateChangeTimestampMonotonic -- "$1")
+  FRESH=
+  [[ $changed == 0 ]] && FRESH=1
+  [[ $load == loaded && $stale == no ]] || systemctl daemon-reload
+}
+
+progress() { # UNIT SECONDS
+  local state= sub= last
+  { read -r state; read -r sub; } < <(systemctl show --value -p ActiveState -p SubState -- "$1")
+  last=$(journalctl --quiet --no-pager --output=cat --lines=1 --unit="$1" 2>/dev/null)
+  note "$2 s $state/$sub: ${last:0:200}"
+}
+
+# A blocking systemctl, with a line every few seconds that says how far the unit is. 124: LIMIT_S passed.
+await_job() { # VERB UNIT LIMIT_S (0: as long as systemd lets it, by the unit's own budgets)
+  local fd pid line began=$EPOCHSECONDS
+  exec {fd}< <(exec systemctl "$1" -- "$2" 2>&1)
+  pid=$!
+  while :; do
+    if read -r -t 5 -u "$fd" line; then
+      note "systemctl: $line"
+    elif (($? <= 128)); then
+      exec {fd}<&-
+      wait "$pid"
+      return
+    elif (($3 > 0 && EPOCHSECONDS - began >= $3)); then
+      kill "$pid"
+      return 124
+    else
+      progress "$2" $((EPOCHSECONDS - began))
+    fi
+  done
+}
+
+tell_failure() { # UNIT SINCE: why it failed, and the last of its journal since then
+  local line
+  while IFS= read -r line; do [[ $line ]] && printf '%s\n' "$line"; done \
+    < <(systemctl show -p ActiveState -p SubState -p Result -p ExecMainStatus -p NRestarts -- "$1")
+  journalctl --quiet --no-pager --output=cat --lines=30 --since="@$2" --unit="$1" 2>/dev/null | quote_lines
+}
+
+# Written before anything is switched, and only with the timer running that undoes it: no release can be active,
+# unproven and without somebody who puts the old one back.
+mark_pending() { # SERVICE ID DEADLINE_S RUN
+  if ! undo_timer "$1" start; then
+    systemctl daemon-reload
+    undo_timer "$1" start || die "cannot start vllm-fleet-undo@$1.timer: without it nothing would undo a failed start; nothing was changed"
+  fi
+  write_line "$STATE/$1/pending" "$2 $EPOCHSECONDS $((EPOCHSECONDS + $3)) $4" \
+    && sync -- "$STATE/$1/pending" "$STATE/$1" || give_up "$1" "cannot write $STATE/$1/pending; is the disk full?"
+}
+
+give_up() { # SERVICE TEXT: nothing was switched yet
+  rm -f -- "$STATE/$1/pending"
+  undo_timer "$1" stop --no-block
+  die "$2; nothing was changed"
+}
+
+verb_activate() { # SERVICE ID DEADLINE_S RUN
+  local unit began=$EPOCHSECONDS code
+  unit_of "$1" unit
+  complete "$1" "$2" || die "release $2 of $1 is not complete on this node; stage it first"
+  trap '' HUP PIPE TERM INT # a controller that dies here must not leave half a switch
+  service_lock "$1"
+  mark_pending "$@"
+  flip "$1" "$2" && install_unit "$1" "$2" || die "cannot switch $1 to $2; the undo timer will put the proven release back"
+  sync -- "$STATE/$1" "$UNITS/$unit" "$UNITS"
+  reload_if_needed "$unit"
+  [[ $FRESH ]] || systemctl reset-failed -- "$unit" 2>/dev/null # else the starts of earlier rollouts count against its limit
+  service_unlock
+  trap - HUP PIPE TERM INT
+  await_job restart "$unit" "$3"
+  code=$?
+  read_line "$STATE/$1/pending"
+  [[ $LINE == "$2 "*" $4" ]] || die "$2 of $1 is no longer pending: it was undone or replaced meanwhile; see $STATE/$1/undo.log"
+  result seconds $((EPOCHSECONDS - began))
+  if ((code != 0)); then
+    tell_failure "$unit" "$began"
+    ((code == 124)) && die "$unit is not active after $3 s"
+    die "$unit did not become active"
+  fi
+  result active "$2"
+}
+
+enable_unit() { # UNIT
+  [[ -L $UNITS/multi-user.target.wants/$1 ]] || systemctl enable --no-reload --quiet -- "$1"
+}
+
+prune_releases() { # SERVICE KEEP...: everything else goes, and what killed stagings left
+  local folder service=$1 gone=()
+  shift
+  for folder in "$STATE/$service/releases"/* "$STATE/$service/releases"/.[!.]*; do
+    [[ -d $folder && " $* " != *" ${folder##*/} "* ]] && ! is_current "$service" "${folder##*/}" && gone+=("$folder")
+  done
+  ((${#gone[@]} == 0)) || rm -rf -- "${gone[@]}"
+}
+
+verb_confirm() { # SERVICE ID; proof.json on stdin
+  local unit proof proven previous folder=$STATE/$1
+  unit_of "$1" unit
+  proof=$(cat)
+  [[ $proof ]] || die "confirm: want the proof on stdin, found nothing"
+  complete "$1" "$2" || die "release $2 of $1 is not complete on this node"
+  service_lock "$1"
+  read_line "$folder/proven" && proven=$LINE
+  read_line "$folder/previous" && previous=$LINE
+  read_line "$folder/pending"
+  is_current "$1" "$2" && { [[ ${LINE%% *} == "$2" ]] || [[ ! $LINE && $proven == "$2" ]]; } \
+    || die "$2 of $1 is not pending (found: ${LINE:-nothing}): it was undone or replaced; see $folder/undo.log"
+  trap '' HUP PIPE TERM INT
+  write_line "$folder/releases/$2/proof.json" "$proof" || die "cannot write proof.json; is the disk full?"
+  enable_unit "$unit" || die "cannot enable $unit; $2 stays pending"
+  if [[ $proven != "$2" ]]; then
+    [[ ! $proven ]] || { write_line "$folder/previous" "$proven" && previous=$proven; } || die "cannot write $folder/previous"
+    write_line "$folder/proven" "$2" || die "cannot write $folder/proven"
+  fi
+  sync -- "$folder/releases/$2/proof.json" "$folder/proven" "$folder" || die "cannot write $folder/proven"
+  rm -f -- "$folder/pending" || die "cannot remove $folder/pending"
+  undo_timer "$1" stop --no-block
+  prune_releases "$1" "$2" "$previous"
+  result proven "$2"
+  result previous "$previous"
+}

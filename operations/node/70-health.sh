@@ -1,0 +1,26 @@
+# ExecStartPost of a service: the unit is active only when /health has answered 200. systemd's TimeoutStartSec is the budget.
+
+ask_health() { # PORT HOST: prints the status line. In a process of its own, because a connect may hang.
+  exec 3<>"/dev/tcp/$2/$1" || return
+  printf 'GET /health HTTP/1.0\r\nHost: %s:%s\r\n\r\n' "$2" "$1" >&3
+  IFS= read -r -t 5 LINE <&3 && printf '%s\n' "$LINE"
+}
+
+# systemd does not end an ExecStartPost when the main process dies, so that is looked for here: a start that crashed
+# must fail now and not when its budget is over.
+verb_wait_health() { # PORT [HOST]
+  local port=$1 host=${2:-127.0.0.1} fd idle line said= pause=0.2
+  exec {idle}<> <(:) # never readable: a pause without a process
+  while :; do
+    [[ ! ${MAINPID-} || -d /proc/$MAINPID ]] || die "the main process $MAINPID ended before /health answered"
+    line=
+    exec {fd}< <(ask_health "$port" "$host" 2>/dev/null)
+    IFS= read -r -t 6 -u "$fd" line || kill "$!" 2>/dev/null
+    exec {fd}<&-
+    [[ $line == HTTP/1.?\ 200* ]] && return
+    [[ $line && $line != "$said" ]] && note "http://$host:$port/health: $line"
+    said=$line
+    read -r -t "$pause" -u "$idle" line
+    [[ $pause == 0.2 ]] && pause=0.4 || pause=1
+  done
+}

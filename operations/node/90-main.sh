@@ -1,0 +1,41 @@
+declare -A VERBS=( # verb -> what it takes; a word in brackets may be left out
+  [stage]="SERVICE ID" [activate]="SERVICE ID SECONDS RUN" [confirm]="SERVICE ID"
+  [undo]="SERVICE [REASON]" [undo-due]="SERVICE" [boot-undo]=""
+  [start]="SERVICE" [stop]="SERVICE" [drop]="SERVICE"
+  [lock]="HOLDER RUN SECONDS" [renew]="RUN SECONDS" [unlock]="RUN" [wait-health]="PORT [HOST]"
+)
+declare -A WORDS=( # what each of these words must look like
+  [SERVICE]='^[a-z][a-z0-9-]{0,40}$' [ID]='^[0-9a-f]{16}$' [SECONDS]='^[1-9][0-9]{0,6}$' [PORT]='^[1-9][0-9]{0,4}$'
+  [RUN]='^[A-Za-z0-9._-]{1,64}$' [HOLDER]='^[ -~]{1,200}$' [HOST]='^[A-Za-z0-9.:_-]{1,253}$' [REASON]=''
+)
+
+wrong_call() { # TEXT
+  result error "$1"
+  printf 'usage: node VERB ...\n' >&2
+  exit 2
+}
+
+check_call() { # VERB ARGUMENTS
+  local verb=$1 word
+  [[ $verb && ${VERBS[$verb]+known} ]] || wrong_call "want one of ${!VERBS[*]}, found '$verb'"
+  shift
+  for word in ${VERBS[$verb]}; do
+    if (($# == 0)); then
+      [[ $word == \[* ]] || wrong_call "$verb: want ${VERBS[$verb]}, found no $word"
+      return
+    fi
+    word=${word//[\[\]]/}
+    [[ $1 =~ ${WORDS[$word]} ]] || wrong_call "$verb: want $word to match ${WORDS[$word]}, found '$1'"
+    shift
+  done
+  (($# == 0)) || wrong_call "$verb: want ${VERBS[$verb]}, found also '$1'"
+  [[ $EUID == 0 || $verb == wait-health ]] || die "$verb must run as root, found user $EUID"
+}
+
+main() {
+  check_call "${1-}" "${@:2}"
+  "verb_${1//-/_}" "${@:2}"
+}
+
+main "$@"
+exit
