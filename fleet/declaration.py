@@ -29,8 +29,12 @@ EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
 Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")]
 Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
 AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f]*"), "an absolute path")]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Count = Annotated[int, Field(ge=1)]
+Address = Annotated[str, _matching(re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_%-]*"), "a host name or an IP address")]
+Integer = Annotated[int, Field(strict=True)]
+"""Strict, so that `true` and "8" are told and not taken for 1 and 8."""
+Number = Annotated[float, Field(strict=True)]
+Port = Annotated[Integer, Field(ge=1, le=65535)]
+Count = Annotated[Integer, Field(ge=1)]
 
 
 def _from_comma_list(value: object) -> object:
@@ -40,7 +44,7 @@ def _from_comma_list(value: object) -> object:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-IntList = Annotated[tuple[int, ...], BeforeValidator(_from_comma_list)]
+IntList = Annotated[tuple[Integer, ...], BeforeValidator(_from_comma_list)]
 Switch = bool | Literal["auto"]
 
 
@@ -56,7 +60,7 @@ class Ssh(Frozen):
 class GpuDeclaration(Frozen):
     """The GPUs that the owner says are there. `memory_mib` is what nvidia-smi prints as memory.total."""
 
-    count: Annotated[int, Field(ge=0)]
+    count: Annotated[Integer, Field(ge=0)]
     model: str
     memory_mib: Count
 
@@ -65,13 +69,13 @@ class NodeDeclaration(Frozen):
     """One node as its owner declares it, `inventory/FLEET/NODE.yaml`."""
 
     name: NodeName
-    address: str
+    address: Address
     groups: tuple[str, ...] = ()
     ssh: Ssh = Ssh()
     gpus: GpuDeclaration
-    nvlink_islands: tuple[tuple[int, ...], ...] = ()
+    nvlink_islands: tuple[tuple[Integer, ...], ...] = ()
     """Groups of two or more GPUs that are all joined to each other by NVLink."""
-    numa: tuple[int | None, ...] = ()
+    numa: tuple[Integer | None, ...] = ()
     """NUMA node of each GPU; null where the platform does not tell."""
     runtime: Literal["podman", "docker"] = "podman"
     runtime_flags: tuple[str, ...] = ()
@@ -126,10 +130,13 @@ class Speculative(Frozen):
 
 def _speculative(value: object) -> object:
     """`mtp`, `mtp:3`, `none` and `auto` as short forms."""
-    if isinstance(value, str) and value not in ("auto", "none"):
-        method, colon, k = value.partition(":")
-        return {"method": method, "k": int(k) if k.isdigit() else k} if colon else {"method": method}
-    return value
+    if not isinstance(value, str) or value in ("auto", "none"):
+        return value
+    short = re.fullmatch(r"([a-z][a-z0-9_]*)(?::([1-9][0-9]*))?", value)
+    if short is None:
+        raise ValueError(f"want auto, none, a method or METHOD:K such as mtp:3, found {value!r}")
+    method, k = short.groups()
+    return {"method": method, "k": int(k)} if k else {"method": method}
 
 
 SpeculativeSetting = Annotated[Speculative | Literal["auto", "none"], BeforeValidator(_speculative)]
@@ -168,12 +175,12 @@ class ServicePolicy(Frozen):
 
     start_budget_s: Count = 1800
     stop_grace_s: Count = 60
-    restart_limit: Annotated[int, Field(ge=0)] = 5
+    restart_limit: Annotated[Integer, Field(ge=0)] = 5
     """Restarts within `restart_window_s` before systemd gives up."""
     restart_window_s: Count = 7200
     drain: Hook | None = None
     undrain: Hook | None = None
-    drain_s: Annotated[int, Field(ge=0)] = 300
+    drain_s: Annotated[Integer, Field(ge=0)] = 300
     proof: tuple[str, ...] = ("completion",)
     """Probes that a fresh start must pass, by file name in probes/. `/health` is always awaited."""
     proof_s: Count = 120
@@ -192,7 +199,7 @@ class ServiceDeclaration(Frozen):
     max_model_len: Count
     kv_cache_dtype: str = "auto"
     speculative: SpeculativeSetting = "none"
-    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    gpu_memory_utilization: Annotated[Number, Field(gt=0, le=1)] = 0.9
     disable_custom_all_reduce: Switch = "auto"
     """auto: off (the flag is set) where a TP group of two is an NVLink pair of a node that has only pairs."""
     v2_runner: Switch = "auto"
@@ -232,8 +239,8 @@ class RolloutPolicy(Frozen):
     """The last entry repeats until every host had its turn."""
     on_failed_gate: Literal["stop", "host"] = "stop"
     on_unreachable: Literal["stop", "host"] = "stop"
-    lock_lease_s: Annotated[int, Field(ge=5)] = 900
-    min_free_gib: Annotated[float, Field(ge=0)] = 2.0
+    lock_lease_s: Annotated[Integer, Field(ge=5)] = 900
+    min_free_gib: Annotated[Number, Field(ge=0)] = 2.0
     """Room that must stay free where releases and images lie."""
 
     @model_validator(mode="after")
@@ -264,9 +271,15 @@ class Evidence(Frozen):
     engine: str
     partition: IntList
     trials: Count
-    bad: Annotated[int, Field(ge=0)]
+    bad: Annotated[Integer, Field(ge=0)]
     when: str | None = None
     note: str | None = None
+
+    @model_validator(mode="after")
+    def _no_more_bad_than_asked(self) -> Self:
+        if self.bad > self.trials:
+            raise ValueError(f"bad: want at most {self.trials}, the trials, found {self.bad}")
+        return self
 
 
 class Placement(Frozen):
@@ -284,6 +297,8 @@ class Fleet(Frozen):
     rollout: RolloutPolicy = RolloutPolicy()
     waivers: tuple[Waiver, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What was declared and has no effect, to be shown."""
 
     def placement(self, node: str) -> Placement:
         """The placement of that node; KeyError where it is not declared."""
