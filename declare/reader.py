@@ -1,0 +1,159 @@
+"""YAML and JSON files with positions. Scalars follow the YAML 1.2 core schema, so that `on` and `1:30` stay text."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from declare.located import Located, Origin, Scalar, locate
+from declare.problem import DeclarationError, line
+
+_TAG = "tag:yaml.org,2002:"
+_NULL = re.compile(r"null|Null|NULL|~|")
+_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+"""Without .inf and .nan: no setting means them, and JSON cannot carry them on."""
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """Nodes only. Aliases are refused: layers of group data say what is shared, and an alias can grow without bound."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "an alias; put shared settings into group data", mark)
+        return super().compose_node(parent, index)
+
+
+for _name, _pattern in (("null", _NULL), ("bool", _BOOL), ("int", _INT), ("float", _FLOAT)):
+    _CoreLoader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern.pattern})$"), None)
+
+
+def read_yaml(path: Path) -> Located:
+    """The mapping in a YAML file. Raises DeclarationError: unreadable, not UTF-8, malformed, empty, no mapping."""
+    origin = Origin(file=path, line=1)
+    text = _text(path)
+    try:
+        node = _CoreLoader(text).get_single_node()
+    except yaml.reader.ReaderError as error:
+        at = Origin(file=path, line=text.count("\n", 0, error.position) + 1)
+        raise DeclarationError([line(at, "printable characters", f"U+{error.character:04X}")]) from None
+    except yaml.MarkedYAMLError as error:
+        raise DeclarationError([_malformed(path, error)]) from None
+    except RecursionError:
+        raise DeclarationError([line(origin, "a declaration", "YAML that is nested too deep")]) from None
+    if node is None:
+        raise DeclarationError([line(origin, "a mapping", "an empty file")])
+    problems: list[str] = []
+    tree = _located(node, origin, problems)
+    if not problems and not isinstance(tree.value, dict):
+        kind = "a list" if isinstance(tree.value, list) else "one scalar"
+        problems.append(line(origin, "a mapping (field: value)", kind))
+    if problems:
+        raise DeclarationError(problems)
+    return tree
+
+
+def read_json(path: Path) -> Located:
+    """The object in a JSON file; its origins name the file only. Raises DeclarationError."""
+    origin = Origin(file=path)
+
+    def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice = {key for key, _ in entries if [name for name, _ in entries].count(key) > 1}
+        if twice:
+            raise DeclarationError([line(origin.below(key), "each key once", "it twice") for key in sorted(twice)])
+        return dict(entries)
+
+    try:
+        value = json.loads(_text(path), object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        at = Origin(file=path, line=error.lineno)
+        raise DeclarationError([line(at, "well-formed JSON", f"{error.msg} (column {error.colno})")]) from None
+    except RecursionError:
+        raise DeclarationError([line(origin, "a JSON object", "JSON that is nested too deep")]) from None
+    if not isinstance(value, dict):
+        raise DeclarationError([line(origin, "a JSON object", json.dumps(value)[:60])])
+    return locate(value, origin)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DeclarationError([line(Origin(file=path), "a readable file", reason)]) from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        at = Origin(file=path, line=data.count(b"\n", 0, error.start) + 1)
+        raise DeclarationError([line(at, "UTF-8 text", f"the byte 0x{data[error.start]:02x}")]) from None
+
+
+def _malformed(path: Path, error: yaml.MarkedYAMLError) -> str:
+    """The parser's own words; its snippet of the file is left out, because it may show a secret."""
+    mark = error.problem_mark or error.context_mark
+    what = ", ".join(
+        part.removeprefix("but ").removeprefix("found ") for part in (error.problem, error.context) if part
+    )
+    column = f" (column {mark.column + 1})" if mark else ""
+    return line(Origin(file=path, line=mark.line + 1 if mark else None), "well-formed YAML", f"{what}{column}")
+
+
+def _located(node: yaml.Node, origin: Origin, problems: list[str]) -> Located:
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
+        problems.append(_tagged(node, origin))
+    if isinstance(node, yaml.MappingNode):
+        return Located(_mapping(node, origin, problems), origin)
+    if isinstance(node, yaml.SequenceNode):
+        entries = [
+            _located(entry, origin.below(index, entry.start_mark.line + 1), problems)
+            for index, entry in enumerate(node.value)
+        ]
+        return Located(entries, origin)
+    quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"', "|", ">")
+    try:
+        return Located(_scalar(node), origin, None if quoted else node.value)
+    except (KeyError, ValueError):
+        problems.append(_tagged(node, origin))
+        return Located(None, origin)
+
+
+def _tagged(node: yaml.Node, origin: Origin) -> str:
+    return line(origin, "plain YAML without tags", f"the tag {node.tag.replace(_TAG, '!!')}")
+
+
+def _mapping(node: yaml.MappingNode, origin: Origin, problems: list[str]) -> dict[str, Located]:
+    entries: dict[str, Located] = {}
+    for key, value in node.value:
+        at = origin.below(key.value if isinstance(key, yaml.ScalarNode) else "?", key.start_mark.line + 1)
+        if not isinstance(key, yaml.ScalarNode):
+            problems.append(line(at, "text as a key", "a list or a mapping", field=origin.field))
+        elif key.value in entries:
+            first = entries[key.value].origin.line
+            problems.append(line(at, "each key once", f"it again (first on line {first})"))
+        else:
+            entries[key.value] = _located(value, at, problems)
+    return entries
+
+
+def _scalar(node: yaml.Node) -> Scalar:
+    """Raises KeyError or ValueError for a tag that does not belong here."""
+    text = str(node.value)
+    kind = node.tag.removeprefix(_TAG)
+    if kind == "str":
+        return text
+    if kind == "null" and _NULL.fullmatch(text):
+        return None
+    if kind == "bool" and _BOOL.fullmatch(text):
+        return text.lower() == "true"
+    if kind == "int" and _INT.fullmatch(text):
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    if kind == "float" and _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+        return float(text)
+    raise KeyError(node.tag)
