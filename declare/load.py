@@ -1,0 +1,76 @@
+"""A site's YAML into a Fleet. Everything is read before anything is refused, so that all mistakes are told at once."""
+
+from collections.abc import Iterable, Mapping
+
+from declare.groups import EVERYONE, GroupFile, read_groups, unused_groups
+from declare.images import wrong_catalogue
+from declare.located import Located, Origin, shown
+from declare.merge import merge
+from declare.nodes import NodeFile, read_nodes
+from declare.override import Overrides, option, read_overrides
+from declare.problem import DeclarationError, unknown
+from declare.reader import read_json
+from declare.services import services_of
+from declare.site import Site
+from declare.validate import build
+from declare.waivers import read_waivers
+from fleet.declaration import Evidence, Fleet, Placement, RolloutPolicy
+
+
+def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
+    """The fleet as declared, with the overrides of one run (`--data`, as pyinfra parsed it) laid over it.
+
+    Raises DeclarationError with every problem of every file; each of its lines names file, line, field, what was wanted
+    and what was found. No node is contacted.
+    """
+    problems: list[str] = []
+    overrides = read_overrides(data or {}, problems)
+    nodes = read_nodes(site, problems)
+    groups = read_groups(site, problems)
+    named = _named_services(nodes.values(), groups.values())
+    if overrides.service is not None and overrides.service not in named:
+        problems.append(unknown(option("service"), overrides.service, named, "service"))
+    for group in groups.values():
+        problems.extend(wrong_catalogue(group.section("images")))
+    fleet = Fleet(
+        name=site.name,
+        placements=tuple(
+            Placement(node=node.declaration, services=services_of(node, groups, overrides, site, problems))
+            for node in nodes.values()
+        ),
+        rollout=_rollout(groups, overrides, problems),
+        waivers=(*read_waivers(nodes, groups, named, problems), *overrides.waivers),
+        evidence=_evidence(site, problems),
+        warnings=tuple(_warnings(site, nodes, groups)),
+    )
+    if problems:
+        raise DeclarationError(problems)
+    return fleet
+
+
+def _named_services(nodes: Iterable[NodeFile], groups: Iterable[GroupFile]) -> set[str]:
+    sections = [*(node.services for node in nodes), *(group.section("services") for group in groups)]
+    return {name for section in sections if section for name, _ in section.entries()}
+
+
+def _rollout(groups: dict[str, GroupFile], overrides: Overrides, problems: list[str]) -> RolloutPolicy:
+    declared = groups[EVERYONE].section("rollout") if EVERYONE in groups else None
+    merged = merge([declared or Located({}, Origin("rollout")), overrides.rollout_layer()])
+    return (build(RolloutPolicy, merged, problems) if merged else None) or RolloutPolicy()
+
+
+def _evidence(site: Site, problems: list[str]) -> tuple[Evidence, ...]:
+    runs = []
+    for path in site.evidence:
+        try:
+            runs.append(build(Evidence, read_json(path), problems))
+        except DeclarationError as error:
+            problems.extend(error.lines)
+    return tuple(run for run in runs if run is not None)
+
+
+def _warnings(site: Site, nodes: dict[str, NodeFile], groups: dict[str, GroupFile]) -> list[str]:
+    lines = unused_groups(nodes, groups)
+    if site.group_data is None:
+        lines.append(f"{shown(site.root)}: no group_data, so only the nodes' own files place services")
+    return lines

@@ -1,0 +1,181 @@
+"""`--data NAME=VALUE`: settings for one run, laid over everything that is declared."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from declare.located import Located, Origin, locate
+from declare.problem import found, line, unknown
+from declare.validate import build
+from fleet.declaration import Waiver
+from fleet.frozen import Frozen
+
+LAYOUT = ("tp", "pp", "dp", "partition", "device_order")
+SERVICE: dict[str, tuple[str, ...]] = {
+    **{name: ("layout", name) for name in LAYOUT},
+    **{
+        name: (name,)
+        for name in (
+            "max_model_len",
+            "kv_cache_dtype",
+            "speculative",
+            "gpu_memory_utilization",
+            "disable_custom_all_reduce",
+            "v2_runner",
+            "hf_overrides",
+            "boundary_repaired",
+            "numa_bind",
+            "port",
+            "model",
+        )
+    },
+    "image_digest": ("image", "digest"),
+    "engine": ("image", "engine"),
+    **{name: ("policy", name) for name in ("start_budget_s", "proof", "last_replica")},
+}
+"""Names of service settings, and where each stands in a service."""
+ROLLOUT = ("batches", "on_failed_gate", "on_unreachable", "min_free_gib")
+NAMES = (*SERVICE, *ROLLOUT, "service", "prune", "waive")
+"""Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
+LISTS = ("proof", "batches")
+CONNECTION_REFUSED = {
+    "ssh_hostname": "the address in NODE.yaml: one address for a whole fleet would make all nodes one",
+    "ssh_strict_host_key_checking": "host keys that are always checked",
+}
+
+
+class Overrides(Frozen):
+    """What one run changes. `settings` and `rollout` hold the values as pyinfra parsed them, by name."""
+
+    service: str | None = None
+    """Only this service takes the settings; None: every service."""
+    settings: dict[str, Any] = {}
+    rollout: dict[str, Any] = {}
+    waivers: tuple[Waiver, ...] = ()
+    prune: bool = False
+    """Take away what is no longer declared."""
+
+    def rollout_layer(self) -> Located:
+        """The last layer of the rollout's policy."""
+        return Located({name: _given(name, value) for name, value in self.rollout.items()}, Origin())
+
+    def service_layer(self, service: str) -> Located:
+        """The last layer of one service; empty where the run leaves that service alone."""
+        layer = Located({}, Origin())
+        if self.service not in (None, service):
+            return layer
+        for name, value in self.settings.items():
+            *outer, field = SERVICE[name]
+            given = _given(name, value)
+            if not outer:
+                layer = layer.with_entry(field, given)
+                continue
+            section = layer.get(outer[0]) or Located({}, given.origin)
+            if name == "image_digest":
+                section = section.with_entry("digest_file", Located(None, given.origin))
+            layer = layer.with_entry(outer[0], section.with_entry(field, given))
+        return layer
+
+    def ambiguous(self, name: str, service: Located) -> list[str]:
+        """A partition or device order alone does not say how wide TP is where the layout is "auto"."""
+        layout = service.get("layout")
+        given = [setting for setting in LAYOUT if setting in self.settings]
+        concerned = self.service in (None, name) and (layout is None or layout.value == "auto")
+        if not concerned or set(given) & {"tp", "pp", "dp"}:
+            return []
+        want = f'tp or pp beside it, or service=NAME, since the layout of {name} is "auto"'
+        return [line(option(setting), want, f"{setting} alone") for setting in given]
+
+
+def parsed(word: str) -> object:
+    """A value as pyinfra reads it from `--data`: true, false, an integer, JSON, or else text.
+
+    Of our own, because importing pyinfra's command line patches the whole process for gevent.
+    """
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for read in (int, json.loads):
+        try:
+            value: object = read(word)
+        except ValueError:
+            continue
+        return value
+    return word
+
+
+def option(name: str) -> Origin:
+    """The origin of an override."""
+    return Origin(f"--data {name}")
+
+
+def _given(name: str, value: object) -> Located:
+    if name in LISTS:
+        value = _words(value)
+    return locate(value, option(name))
+
+
+def _words(value: object) -> object:
+    """`1,25%` and `1` as the lists that they mean."""
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class _OfOneRun(Frozen):
+    """The overrides that are no setting of a service or of the rollout."""
+
+    service: str | None = None
+    prune: bool = False
+    waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
+
+
+def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides:
+    """The overrides in `data`, which pyinfra has parsed (`true`, `8`, JSON, text). Values are validated when merged."""
+    known = {name: value for name, value in data.items() if name in NAMES}
+    problems.extend(_strangers(data))
+    run = {name: locate(known[name], option(name)) for name in _OfOneRun.model_fields if name in known}
+    own = build(_OfOneRun, Located(run, Origin()), problems) or _OfOneRun()
+    waivers = [waiver for text in own.waive if (waiver := _waiver(text, own.service, problems)) is not None]
+    return Overrides(
+        service=own.service,
+        settings={name: value for name, value in known.items() if name in SERVICE},
+        rollout={name: value for name, value in known.items() if name in ROLLOUT},
+        waivers=tuple(waivers),
+        prune=own.prune,
+    )
+
+
+def _strangers(data: Mapping[str, object]) -> list[str]:
+    lines = []
+    for name in data:
+        if name in CONNECTION_REFUSED:
+            lines.append(line(option(name), CONNECTION_REFUSED[name], "an override for one run"))
+        elif name.startswith("ssh_"):
+            known = _connection_names()
+            lines += [] if name in known else [unknown(option(name), name, known, "name")]
+        elif name not in NAMES:
+            lines.append(unknown(option(name), name, NAMES, "name"))
+        elif data[name] is None:
+            lines.append(line(option(name), "a value", "null"))
+    return lines
+
+
+def _connection_names() -> set[str]:
+    """What pyinfra's own SSH connector takes; asked only where such a name was given, for it loads paramiko."""
+    from pyinfra.connectors.ssh import connector_data_meta
+
+    return set(connector_data_meta)
+
+
+def _waiver(text: str, service: str | None, problems: list[str]) -> Waiver | None:
+    gate, colon, reason = text.partition(":")
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", gate.strip()) or not colon:
+        want = "GATE:REASON, such as 'waive=pp-evidence:200 trials on 2026-03-01, none bad'"
+        problems.append(line(option("waive"), want, found(locate(text, option("waive")))))
+        return None
+    given = {"gate": gate.strip(), "reason": reason.strip(), "services": [service] if service else []}
+    tree = Located({name: locate(value, option("waive")) for name, value in given.items()}, option("waive"))
+    return build(Waiver, tree, problems)
