@@ -1,0 +1,57 @@
+"""What `inventory.py` does under pyinfra: the fleet, pyinfra's settings for a rollout, errors without a traceback."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from pyinfra import config, logger, state
+from pyinfra.api.exceptions import InventoryError
+from pyinfra.api.state import MAX_PARALLEL
+from pyinfra_cli.cli import cli
+
+from declare.guard import refused_data
+from declare.inventory import Host, hosts
+from declare.invocation import enter
+from declare.problem import DeclarationError
+
+
+def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
+    """Hosts and groups of the fleet that FLEET names. Raises InventoryError, which pyinfra prints and exits 1 for."""
+    try:
+        invocation = enter(os.environ.get("FLEET"), _options())
+    except DeclarationError as error:
+        raise InventoryError(_told(error.lines)) from None
+    everyone, groups = hosts(invocation.fleet)
+    for warning in invocation.fleet.warnings:
+        logger.warning(f"--> {warning}")
+    _settle(len(everyone))
+    return everyone, groups
+
+
+def refuse_malformed_data() -> None:
+    """Raises InventoryError where `--data` is no NAME=VALUE."""
+    wrong = refused_data(_options().get("data") or ())
+    if wrong:
+        raise InventoryError(_told(wrong))
+
+
+def _told(lines: Iterable[str]) -> str:
+    return "\n".join(("refused, nothing was changed", *(f"    {line}" for line in lines)))
+
+
+def _options() -> dict[str, Any]:
+    """Options of pyinfra's own command by click's names; empty where something else loads the inventory."""
+    context = click.get_current_context(silent=True)
+    return dict(context.params) if context is not None and context.command is cli else {}
+
+
+def _settle(hosts: int) -> None:
+    """All hosts at once, and no question on stdin: without -y pyinfra would ask whether to go on when a host fails.
+
+    What a failed host means is the rollout's policy, which must unlock and report whatever the answer.
+    """
+    if not config.PARALLEL:
+        config.PARALLEL = max(1, min(hosts, MAX_PARALLEL))
+    config.FAIL_PERCENT = None
+    state.should_raise_failed_hosts = None

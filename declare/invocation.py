@@ -1,0 +1,98 @@
+"""One run: the fleet it is about, and how it was asked for. Made once, when pyinfra loads the inventory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from declare.guard import has_terminal, refused_data, refused_options, selected
+from declare.load import load_fleet
+from declare.override import Overrides, parsed, read_overrides
+from declare.problem import DeclarationError
+from declare.site import Site, find_site
+from fleet.declaration import Fleet
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What one run is about. `nodes`: names of the nodes that `--limit` and `--exclude` leave, in name order."""
+
+    site: Site
+    fleet: Fleet
+    overrides: Overrides
+    nodes: tuple[str, ...]
+    dry: bool = False
+    diff: bool = False
+    yes: bool = False
+    json: bool = False
+
+    @property
+    def prune(self) -> bool:
+        """Is what is no longer declared to be taken away?"""
+        return self.overrides.prune
+
+
+_current: Invocation | None = None
+
+
+def current() -> Invocation:
+    """The run that pyinfra's command loaded the inventory for. RuntimeError outside of it."""
+    if _current is None:
+        raise RuntimeError("want a run under `pyinfra inventory.py ...`, found none")
+    return _current
+
+
+def for_command(fleet: str | None, data: Iterable[str] = ()) -> Invocation:
+    """A run of our own commands, with `--data` as typed. Raises DeclarationError."""
+    words = list(data)
+    wrong = refused_data(words)
+    if wrong:
+        raise DeclarationError(wrong)
+    return _invocation(fleet, words)
+
+
+def enter(fleet: str | None, options: Mapping[str, Any]) -> Invocation:
+    """The run that pyinfra's command line asks for, by click's names of its options; `current` from now on.
+
+    Raises DeclarationError: the declaration cannot be used, or an option or a pattern is refused.
+    """
+    global _current
+    wrong = refused_options(options, has_terminal()) if options else []
+    if wrong:
+        raise DeclarationError(wrong)
+    _current = _invocation(fleet, options.get("data") or (), options)
+    return _current
+
+
+def _invocation(fleet: str | None, data: Iterable[str], options: Mapping[str, Any] | None = None) -> Invocation:
+    options = options or {}
+    values = {name: parsed(value) for name, _, value in (word.partition("=") for word in data)}
+    site = find_site(fleet, PROJECT)
+    loaded = load_fleet(site, values)
+    nodes, wrong = _selected(loaded, options)
+    if wrong:
+        raise DeclarationError(wrong)
+    return Invocation(
+        site=site,
+        fleet=loaded,
+        overrides=read_overrides(values, []),
+        nodes=tuple(nodes),
+        dry=bool(options.get("dry")),
+        diff=bool(options.get("diff")),
+        yes=bool(options.get("yes")),
+        json=bool(options.get("json_output")),
+    )
+
+
+def _selected(fleet: Fleet, options: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Nodes of this run. Groups as pyinfra has them: ours, and one of all hosts named after the inventory file."""
+    names = [placement.node.name for placement in fleet.placements]
+    groups = {group: [name for name in names if group in fleet.placement(name).node.groups] for group in _groups(fleet)}
+    groups.setdefault(Path(str(options.get("inventory") or "inventory.py")).stem, names)
+    return selected(names, groups, options.get("limit") or (), options.get("exclude") or ())
+
+
+def _groups(fleet: Fleet) -> list[str]:
+    return sorted({group for placement in fleet.placements for group in placement.node.groups})
