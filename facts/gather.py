@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gevent.pool import Pool
 
+from facts.parse.probe import ProbeError, parse_probe
+from facts.script import probe_script
 from facts.shell import run
 from fleet.frozen import Frozen
 from fleet.node import NodeFacts, ProbeRequest
@@ -32,9 +34,6 @@ class Answer(Frozen):
 
 def ask(host: "Host", request: ProbeRequest) -> Answer:
     """Run the probe on one host. Never raises for anything that the node did."""
-    from facts.parse.probe import ProbeError, parse_probe
-    from facts.probe import probe_script
-
     began = time.monotonic()
     script = probe_script(request)
     output = run(host, ("bash", "-s"), stdin=script.text, timeout_s=PROBE_TIMEOUT_S)

@@ -62,6 +62,9 @@ def engine_argv(plan: Plan) -> tuple[str, ...]:
         argv += ["--hf-overrides", _compact(service.hf_overrides)]
     if plan.numa_bind and all(rank.numa is not None for rank in plan.ranks):
         argv += ["--numa-bind", "--numa-bind-nodes", *(str(rank.numa) for rank in plan.ranks)]
+    if "--shutdown-timeout" not in service.flags:
+        # The engine's default of 0 aborts every running request at SIGTERM.
+        argv += ["--shutdown-timeout", str(service.policy.stop_grace_s)]
     return tuple(argv + _extra_flags(plan))
 
 

@@ -120,12 +120,12 @@ def _current_text(installed: Installed | None, name: str) -> str | None:
 
 
 def _file_diffs(installed: Installed | None, release: Release) -> tuple[FileDiff, ...]:
-    """What the node holds now against the release: the installed unit by its path, env and plan by their name."""
+    """What the node holds now against the release: the installed unit and env. plan.json is told in words instead."""
     held = {file.path: file for file in installed.files} if installed else {}
     unit = f"/etc/systemd/system/{unit_name(release.service)}"
     pairs = [(unit, held[unit].text if unit in held else None, release.files[UNIT])]
-    for name in (ENV, PLAN):
-        pairs.append((f"{STATE}/{release.service}/current/{name}", _current_text(installed, name), release.files[name]))
+    env = f"{STATE}/{release.service}/current/{ENV}"
+    pairs.append((env, _current_text(installed, ENV), release.files[ENV]))
     diffs = (FileDiff(path=path, before=before, after=after) for path, before, after in pairs)
     return tuple(diff for diff in diffs if diff.before != diff.after)
 

@@ -145,9 +145,9 @@ def barrier() -> Generator[str, None, None]:
 
 
 def finish(state: "State", host: "Host", rollout: Run) -> bool:
-    """Give the locks back, all at once. Exit 1 where the rollout stopped."""
+    """Give the locks back, all at once. A run that stopped without a failed host, as when a lease is lost, fails here."""
     rollout.once("unlock", rollout.locks.release)
-    return rollout.stopped is None
+    return rollout.stopped is None or bool(state.failed_hosts)
 
 
 def _report(rollout: Run) -> None:

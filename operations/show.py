@@ -17,7 +17,9 @@ STYLE = {"pass": "green", "warn": "yellow", "fail": "bold red", "waived": "magen
 
 def console(machine: bool = False) -> Console:
     """Where people read. With machine output on stdout, people read stderr."""
-    return Console(file=sys.stderr if machine else sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    stream = sys.stderr if machine else sys.stdout
+    # A pipe or a log has no width: long cells must not be folded into it.
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 240)
 
 
 def _names(verdicts: Iterable[Verdict]) -> str:

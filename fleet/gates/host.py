@@ -51,11 +51,11 @@ def port_shared(view: NodeView) -> list[Finding]:
     needs_facts=True,
 )
 def runtime_present(view: NodeView) -> Finding | None:
-    """The declared container runtime answers."""
+    """The declared container runtime is there and tells what it holds."""
     want, runtime = view.node.runtime, facts_of(view).runtime
-    if runtime.error is not None or runtime.version is None:
-        return Finding(want=want, got=runtime.error or "no version")
-    return None if runtime.name == want else Finding(want=want, got=f"{runtime.name} {runtime.version}")
+    if runtime.error is not None:
+        return Finding(want=want, got=runtime.error)
+    return None if runtime.name == want else Finding(want=want, got=runtime.name)
 
 
 def _holds(runtime: Runtime, digest: str) -> bool:

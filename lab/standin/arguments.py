@@ -20,7 +20,16 @@ SHORT = {
     "sc": "speculative-config",
     "cc": "compilation-config",
 }
-MANY_VALUES = {"served-model-name", "api-key", "lora-modules", "middleware", "logits-processors"}
+MANY_VALUES = {
+    "served-model-name",
+    "api-key",
+    "lora-modules",
+    "middleware",
+    "logits-processors",
+    "numa-bind-nodes",
+    "numa-bind-cpus",
+    "cudagraph-capture-sizes",
+}
 SWITCH_PREFIXES = ("enable-", "disable-", "enforce-", "trust-", "no-", "return-", "fully-", "skip-", "async-")
 SWITCHES = {"headless", "language-model-only", "data-parallel-hybrid-lb", "data-parallel-external-lb"}
 SECRET = {"api-key", "hf-token"}
