@@ -145,7 +145,7 @@ def barrier() -> Generator[str, None, None]:
 
 
 def finish(state: "State", host: "Host", rollout: Run) -> bool:
-    """Give the locks back, all at once. A run that stopped without a failed host, as when a lease is lost, fails here."""
+    """Give the locks back, all at once. Fails where no host did: a lost lease."""
     rollout.once("unlock", rollout.locks.release)
     return rollout.stopped is None or bool(state.failed_hosts)
 

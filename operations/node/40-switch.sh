@@ -113,7 +113,7 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
 }
 
 enable_unit() { # UNIT
-  [[ -L $UNITS/multi-user.target.wants/$1 ]] || systemctl enable --no-reload --quiet -- "$1"
+  [[ -L $UNITS/multi-user.target.wants/$1 ]] || systemctl --root=/ enable --quiet -- "$1"
 }
 
 prune_releases() { # SERVICE KEEP...: everything else goes, and what killed stagings left
