@@ -13,8 +13,12 @@ FIELDS = (
     "driver_version",
     "mig.mode.current",
     "compute_cap",
+    "temperature.gpu",
+    "ecc.errors.uncorrected.volatile.total",
+    "remapped_rows.failure",
 )
-"""What is asked, in this order. A serial number is never asked for."""
+"""What is asked, in this order. A serial number is never asked for. The last three only show whether a GPU is well: a
+GPU that needs a reset still has a name and a memory size, but no temperature."""
 
 _NOT_TOLD = {"[N/A]", "N/A", "[Not Supported]", "[Not Found]", ""}
 """A field that this kind of GPU does not have. Any other bracket stands for trouble."""
@@ -76,13 +80,8 @@ def _numbered(rows: list[list[str]]) -> tuple[list[Gpu], list[str]]:
 
 
 def _gpu(index: int, row: list[str]) -> Gpu:
-    _, name, bus_id, memory, used, _, mig, compute_cap = row
-    problems = [cell for cell in row if cell not in _NOT_TOLD and _TROUBLE.fullmatch(cell)]
-    for what, cell in (("memory.total", memory), ("memory.used", used)):
-        if cell not in (*_NOT_TOLD, *problems) and not cell.isdecimal():
-            problems.append(f"{what}: {cell}")
-    if bus_id not in (*_NOT_TOLD, *problems) and not _BUS.fullmatch(bus_id):
-        problems.append(f"pci.bus_id: {bus_id}")
+    _, name, bus_id, memory, used, _, mig, compute_cap, *_ = row
+    problems = _problems(row)
 
     def told(cell: str) -> str | None:
         return None if cell in (*_NOT_TOLD, *problems) else cell
@@ -97,6 +96,18 @@ def _gpu(index: int, row: list[str]) -> Gpu:
         compute_cap=told(compute_cap),
         problem=problems[0] if problems else None,
     )
+
+
+def _problems(row: list[str]) -> list[str]:
+    """What stands where a value was wanted, and values that mean trouble."""
+    problems = [cell for cell in row if cell not in _NOT_TOLD and _TROUBLE.fullmatch(cell)]
+    wanted = {"pci.bus_id": _BUS, "ecc.errors.uncorrected.volatile.total": re.compile("0")}
+    wanted |= dict.fromkeys(("memory.total", "memory.used", "temperature.gpu"), re.compile("[0-9]+"))
+    wanted |= {"remapped_rows.failure": re.compile("No")}
+    for field, cell in zip(FIELDS, row, strict=True):
+        if field in wanted and cell not in (*_NOT_TOLD, *problems) and not wanted[field].fullmatch(cell):
+            problems.append(f"{field}: {cell}")
+    return problems
 
 
 def _with_lost_ones(gpus: list[Gpu], odd: list[str]) -> list[Gpu]:

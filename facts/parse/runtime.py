@@ -97,7 +97,7 @@ def parse_ports(section: Section) -> tuple[tuple[Port, ...], str | None]:
             cgroups[words[1]] = line.split(" ", 2)[2] if len(words) > 2 else ""
         elif words[0] == "container" and len(words) == 3:
             containers[words[1]] = words[2]
-        elif words[0] == "LISTEN" and len(words) >= 5 and (port := re.search(r":([0-9]{1,5})$", words[3])):
+        elif words[0].isdecimal() and len(words) >= 4 and (port := re.search(r":([0-9]{1,5})$", words[2])):
             listeners.append((int(port[1]), _USER.findall(line)))
         else:
             return (), f"ss: want a listening socket, found {quoted(line)}"

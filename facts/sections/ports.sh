@@ -2,7 +2,7 @@
 # `container ID NAME` of each container.
 section_ports() {
     local table code rest pid line seen=' '
-    table=$(exec ss -Hltnp 2>&1)
+    table=$(exec ss -Htnp state listening 2>&1) # -l would make the kernel walk all its sockets
     code=$?
     printf '%s\n' "${table//[$'\x80'-$'\xff']/?}"
     rest=$table
@@ -19,12 +19,12 @@ section_ports() {
     return "$code"
 }
 
-# The cgroup that systemd put a process in: the line of the v1 hierarchy name=systemd where there is one, else of v2.
+# The cgroup that systemd put a process in: of the v1 hierarchy name=systemd where systemd uses that one, else of v2.
 cgroup_of() {
     local line found=
     while IFS= read -r line; do
         case $line in
-            *:name=systemd:*) found=${line#*:name=systemd:}; break ;;
+            *:name=systemd:/?*) found=${line#*:name=systemd:}; break ;;
             0::*) found=${line#0::} ;;
         esac
     done 2>/dev/null <"/proc/$1/cgroup"
