@@ -87,12 +87,12 @@ def _invocation(fleet: str | None, data: Iterable[str], options: Mapping[str, An
 
 
 def _selected(fleet: Fleet, options: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Nodes of this run. Groups as pyinfra has them: ours, and one of all hosts named after the inventory file."""
-    names = [placement.node.name for placement in fleet.placements]
-    groups = {group: [name for name in names if group in fleet.placement(name).node.groups] for group in _groups(fleet)}
+    """Nodes of this run, by the groups that pyinfra has: the owner's, `@recorded`, and all as the inventory's name."""
+    nodes = [placement.node for placement in fleet.placements]
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        for group in (*node.groups, *(["@recorded"] if node.recording else [])):
+            groups.setdefault(group, []).append(node.name)
+    names = [node.name for node in nodes]
     groups.setdefault(Path(str(options.get("inventory") or "inventory.py")).stem, names)
     return selected(names, groups, options.get("limit") or (), options.get("exclude") or ())
-
-
-def _groups(fleet: Fleet) -> list[str]:
-    return sorted({group for placement in fleet.placements for group in placement.node.groups})

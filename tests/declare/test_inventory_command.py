@@ -48,7 +48,7 @@ def test_hosts_carry_what_their_owner_declared(write_site: WriteSite, pyinfra: P
 
 def test_a_recorded_node_is_a_host_under_its_own_name(write_site: WriteSite, pyinfra: Pyinfra) -> None:
     fleet = write_site({"inventory/prod/n1.yaml": node() + "recording: n1.json\n", "inventory/prod/n1.json": "{}"})
-    done = pyinfra(fleet, "debug-inventory", "--json", "--limit", "n1")
+    done = pyinfra(fleet, "debug-inventory", "--json", "--limit", "@recorded", "--limit", "n1")
     assert done.returncode == 0, done.stderr
     (host,) = json.loads(done.stdout)
     assert host["name"] == "n1" and "glm" in host["groups"]
@@ -73,7 +73,7 @@ def test_an_option_is_refused(write_site: WriteSite, pyinfra: Pyinfra, words: li
 
 
 BAD_SITES: dict[str, tuple[dict[str, str | bytes], str]] = {
-    "malformed_yaml": ({"inventory/prod/n1.yaml": "address: ["}, r"n1\.yaml:1: want well-formed YAML"),
+    "malformed_yaml": ({"inventory/prod/n1.yaml": "address: ["}, r"n1\.yaml:[12]: want well-formed YAML"),
     "an_unknown_field": (
         {"group_data/glm.yaml": GLM + "    prot: 1\n"},
         r"glm\.yaml:5: services\.glm\.prot: want a known",
