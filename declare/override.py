@@ -38,7 +38,7 @@ SERVICE: dict[str, tuple[str, ...]] = {
 }
 """Names of service settings, and where each stands in a service."""
 ROLLOUT = ("batches", "on_failed_gate", "on_unreachable", "min_free_gib")
-NAMES = (*SERVICE, *ROLLOUT, "service", "prune", "waive")
+NAMES = (*SERVICE, *ROLLOUT, "service", "prune", "report", "waive")
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
 LISTS = ("proof", "batches")
 CONNECTION_REFUSED = {
@@ -57,6 +57,8 @@ class Overrides(Frozen):
     waivers: tuple[Waiver, ...] = ()
     prune: bool = False
     """Take away what is no longer declared."""
+    report: str | None = None
+    """Path of the JSON file that tells what came of the run."""
 
     def rollout_layer(self) -> Located:
         """The last layer of the rollout's policy."""
@@ -129,6 +131,7 @@ class _OfOneRun(Frozen):
 
     service: str | None = None
     prune: bool = False
+    report: str | None = None
     waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
 
 
@@ -145,6 +148,7 @@ def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides
         rollout={name: value for name, value in known.items() if name in ROLLOUT},
         waivers=tuple(waivers),
         prune=own.prune,
+        report=own.report,
     )
 
 
