@@ -32,10 +32,20 @@ def exec_word(word: str) -> str:
 
 
 def exec_line(argv: tuple[str, ...]) -> str:
-    """An ExecStart= value. The first word is a path, so none of systemd's prefix characters can start it."""
+    """An ExecStart= value, a flag a line, so that a difference shows the flag that changed.
+
+    A backslash at the end of a line joins it with the next (systemd.syntax(7)). The first word is a path, so none of
+    systemd's prefix characters can start it. Raises QuotingError.
+    """
     if not argv or not argv[0].startswith("/"):
         raise QuotingError(f"want an absolute path as the first word, found {argv[:1]}")
-    return " ".join(map(exec_word, argv))
+    lines = [exec_word(argv[0])]
+    for word in argv[1:]:
+        if word.startswith("--"):
+            lines.append(exec_word(word))
+        else:
+            lines[-1] += " " + exec_word(word)
+    return " \\\n    ".join(lines)
 
 
 def environment_line(name: str, value: str) -> str:

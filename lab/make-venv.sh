@@ -30,6 +30,6 @@ if ! chosen=$(choose); then
 fi
 
 echo "making $venv with $("$chosen" --version)"
-"$chosen" -m venv --clear "$venv"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt
-"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+"$chosen" -m venv "$venv"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check -r requirements.txt
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .

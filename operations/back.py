@@ -14,7 +14,7 @@ from fleet.command import STATE
 from fleet.node import Installed
 from fleet.plan import Plan
 from fleet.release import PLAN
-from operations.prepare import api_key, hosts_of, know_the_probes, observe, secrets_of, serving
+from operations.prepare import api_key, hosts_of, know_the_probes, observe, report_path, secrets_of, serving
 from operations.run import Run
 from operations.show import console, print_gates
 from operations.steps import Step, back_step
@@ -57,6 +57,7 @@ def prepare(state: "State", invocation: Invocation) -> Run:
         hosts=hosts,
         steps=steps,
         dry=invocation.dry,
+        report=report_path(invocation),
         batches=batches(sorted(steps), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: None,
         again=lambda rollout, some: survey(invocation.fleet, {**observe(invocation, some, secret), **silent}, secret),

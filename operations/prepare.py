@@ -141,6 +141,7 @@ def _run(
         hosts=good,
         steps=steps,
         dry=invocation.dry,
+        report=report_path(invocation),
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: _apply(rollout, host, secret),
@@ -168,6 +169,11 @@ def _apply(rollout: Run, host: "Host", secret: Secrets) -> str | None:
     if wrong or output.reason:
         return wrong or output.reason
     return None if len(replies) == len(calls) else f"want {len(calls)} releases staged, found {len(replies)}"
+
+
+def report_path(invocation: Invocation) -> Path | None:
+    """Where `--data report=PATH` wants the result."""
+    return Path(invocation.overrides.report) if invocation.overrides.report else None
 
 
 def probe_folders(invocation: Invocation) -> list[Path]:

@@ -24,7 +24,7 @@ def test_the_whole_argv_of_the_default_profile() -> None:
         f"vllm serve {MODEL} --served-model-name glm --host 0.0.0.0 --port 8000 --tensor-parallel-size 4 "
         "--pipeline-parallel-size 2 --max-model-len 524288 --kv-cache-dtype fp8_ds_mla --gpu-memory-utilization 0.95 "
         '--speculative-config {"method":"mtp","num_speculative_tokens":3} '
-        "--numa-bind --numa-bind-nodes 0 0 0 0 1 1 1 1"
+        "--numa-bind --numa-bind-nodes 0 0 0 0 1 1 1 1 --shutdown-timeout 60"
     )
 
 

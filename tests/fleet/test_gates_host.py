@@ -62,8 +62,7 @@ def on(runtime: Runtime, **changes: Any) -> FleetView:
 def test_the_declared_runtime_answers() -> None:
     passes("runtime-present", fleet_with())
     fails("runtime-present", on(Runtime(name="podman", error="podman: not found")), "podman: not found")
-    fails("runtime-present", on(Runtime(name="podman")), "no version")
-    fails("runtime-present", on(Runtime(name="docker", version="28.2")), "want podman, found docker 28.2")
+    fails("runtime-present", on(Runtime(name="docker", version="28.2")), "want podman, found docker")
 
 
 def test_the_image_is_on_the_node_by_its_digest() -> None:

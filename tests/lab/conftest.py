@@ -3,9 +3,12 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from rollout_site import RolloutSite
 
+from fleet.command import NODE_SCRIPT, STATE
 from lab import host
 from lab.lab import Lab
 
@@ -52,3 +55,17 @@ def own_lab(fit: None) -> Iterator[Callable[[int], Lab]]:
     yield make
     for one in made:
         one.down()
+
+
+@pytest.fixture
+def site(lab: Lab, tmp_path: Path) -> Iterator[RolloutSite]:
+    """A site on the three hosts; what it rolled out is dropped at the end, and faults are cleared."""
+    made = RolloutSite(lab, tmp_path / "site")
+    for name in made.nodes:
+        made.fault(name)
+    yield made
+    for name in made.nodes:
+        lab.set(name, clear=True)
+        made.fault(name)
+        drop = f'for s in $(ls {STATE}); do [ -d {STATE}/$s ] && {NODE_SCRIPT} drop "$s"; done; rm -f {STATE}/lock'
+        lab.ssh(name, drop)
