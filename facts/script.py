@@ -17,6 +17,9 @@ from fleet.node import ProbeRequest
 DEADLINE_S = 20
 """Seconds until a node's probe ends what hangs; the frames that arrived still count."""
 
+UNIT_FOLDER = "/etc/systemd/system"
+STORAGE_CONF = "/etc/containers/storage.conf"
+
 HERE = Path(__file__).parent
 
 
@@ -50,6 +53,8 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "deadline_s": str(DEADLINE_S),
         "state": STATE,
         "node_script": NODE_SCRIPT,
+        "unit_folder": UNIT_FOLDER,
+        "storage_conf": STORAGE_CONF,
         "gpu_fields": ",".join(FIELDS),
         "runtime": request.runtime,
         "runtime_program": RUNTIMES[request.runtime],

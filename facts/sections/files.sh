@@ -7,8 +7,8 @@ section_files() {
             add_file "$state/$name/releases/${currents[$name]}/$file"
         done
     done
-    for name in "${units[@]}"; do add_file "/etc/systemd/system/$name"; done
-    for file in /etc/systemd/system/vllm-fleet-* "$node_script"; do add_file "$file"; done
+    for name in "${units[@]}"; do add_file "$unit_folder/$name"; done
+    for file in "$unit_folder"/vllm-fleet-* "$node_script"; do add_file "$file"; done
     ((${#files[@]})) || return 0
     run stat -c '%a %U:%G %s %F %n' -- "${files[@]}" || return
     printf '\n'

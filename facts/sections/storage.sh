@@ -23,6 +23,6 @@ find_storage() {
             done
             [[ $line == *']'* ]] && list=
         fi
-    done 2>/dev/null </etc/containers/storage.conf
+    done 2>/dev/null <"$storage_conf"
     stores=("$storage" "${stores[@]}")
 }
