@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -84,12 +85,15 @@ def set_(
     clear: Annotated[
         bool, typer.Option("--clear", help="First remove all faults and put the own recording back.")
     ] = False,
+    disk: Annotated[str | None, typer.Option(help="Size of the host's disk, such as 64M; 2G at the start.")] = None,
     name: Name = naming.DEFAULT_LAB,
 ) -> None:
-    """Give a host other GPUs, or a fault, while it runs."""
+    """Give a host other GPUs, a fault or another disk, while it runs."""
     with _spoken_errors():
-        if not (recording or fault or clear):
-            raise host.LabError("nothing to set: wanted --recording, --fault or --clear")
+        if not (recording or fault or clear or disk):
+            raise host.LabError("nothing to set: wanted --recording, --fault, --clear or --disk")
+        if disk:
+            Lab(name).resize_disk(node, disk)
         console.print(_table([Lab(name).set(node, recording=recording, faults=fault, clear=clear)]))
 
 
@@ -150,7 +154,7 @@ def _spoken_errors() -> Iterator[None]:
     """An error of the lab is a message and exit 1, not a traceback."""
     try:
         yield
-    except (host.LabError, ValueError) as error:
+    except (host.LabError, ValueError, OSError, subprocess.SubprocessError) as error:
         errors.print(f"[red]error:[/red] {error}", highlight=False)
         raise typer.Exit(1) from error
 

@@ -5,6 +5,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from lab import cgroup, network
@@ -30,7 +31,7 @@ def unfit() -> str | None:
         return f"the lab boots systemd hosts and needs Linux; this is {platform.system()}"
     if os.geteuid() != 0:
         return "the lab makes network namespaces, mounts and cgroups and needs root; run it with sudo"
-    return _no_namespaces()
+    return _no_namespaces() or _no_cgroups()
 
 
 def _no_namespaces() -> str | None:
@@ -43,6 +44,14 @@ def _no_namespaces() -> str | None:
     return None
 
 
+def _no_cgroups() -> str | None:
+    try:
+        writable = os.access(cgroup.root().parent, os.W_OK)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"the lab needs a cgroup2 hierarchy, and this machine has none and refuses to mount one: {error}"
+    return None if writable else f"{cgroup.root().parent} is read-only; in a container, run it privileged"
+
+
 def require_fit() -> None:
     """LabError with the reason where this machine cannot run a lab."""
     reason = unfit()
@@ -50,7 +59,7 @@ def require_fit() -> None:
         raise LabError(reason)
 
 
-def ensure_packages() -> None:
+def ensure_packages(progress: Callable[[str], None] = lambda text: None) -> None:
     """Install what the lab runs on this machine; nothing happens where all of it is there."""
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not DEBIAN_KEYRING.exists():
@@ -59,6 +68,7 @@ def ensure_packages() -> None:
         return
     if shutil.which("apt-get") is None:
         raise LabError(f"the lab needs {', '.join(missing)}; install them (this machine has no apt-get)")
+    progress(f"installing {', '.join(missing)} on this machine")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
         done = subprocess.run(["apt-get", "-q", *command], env=environment, capture_output=True, text=True)

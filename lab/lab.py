@@ -1,6 +1,7 @@
 """A lab: N real systemd hosts with sshd on this machine, as a controller sees a fleet."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -92,7 +93,7 @@ class Lab:
         What a lab that died has left (interfaces, cgroups, processes) is removed first.
         """
         host.require_fit()
-        host.ensure_packages()
+        host.ensure_packages(self._progress)
         host.make_room()
         root = rootfs.ensure(self._progress)
         store = images.ensure(root, self._progress)
@@ -221,6 +222,15 @@ class Lab:
         kind = recording or (found.kind if clear else None)
         gpus.set_state(folder, kind=kind, faults=[*before, *(faults or [])])
         return self._status(found)
+
+    def resize_disk(self, name: str, size: str) -> None:
+        """Give a host's disk (root and containers together) another size, such as 64M, while it runs.
+
+        LabError where more than that is in use; 2G is what it starts with.
+        """
+        if not re.fullmatch(r"[1-9][0-9]*[KMG]", size):
+            raise host.LabError(f"disk: wanted a size such as 64M or 2G, found {size!r}")
+        node.resize_disk(self.name, self.node(name).name, size)
 
     def reboot(self, name: str, hard: bool = True, limit_s: float = 60.0) -> None:
         """Reboot a host and wait until it answers again. Hard: as a power cut would, nothing is stopped in order."""

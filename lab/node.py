@@ -64,6 +64,18 @@ def start(lab: str, node: naming.NodeName, layers: Layers) -> None:
         )
 
 
+def resize_disk(lab: str, node: str, size: str) -> None:
+    """Remount the host's disk with another size, in the mount namespace that its keeper holds."""
+    keepers = (cgroup.of_node(lab, node) / "keeper/cgroup.procs").read_text().split()
+    if not keepers:
+        raise host.LabError(f"{node} is down")
+    disk = folder_of(lab, node) / "disk"
+    command = ["nsenter", f"--mount=/proc/{keepers[0]}/ns/mnt", "mount", "-o", f"remount,size={size}", str(disk)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise host.LabError(f"{node}: its disk cannot be made {size}: {done.stderr.strip()}; is more in use?")
+
+
 def power_cycle(lab: str, node: str) -> None:
     """A power cut: the host dies at once, whatever it does, and boots again with the disk it had."""
     (folder_of(lab, node) / "again").touch()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lab import host, naming
 
@@ -70,3 +70,7 @@ def _parse(path: Path) -> Record | None:
         return Record.model_validate_json(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except ValidationError as error:
+        raise host.LabError(
+            f"{path} is not the record of a lab; `fleet lab down --all` ends all labs: {error}"
+        ) from error
