@@ -1,18 +1,20 @@
 """The one fact of a rollout: everything about a node, from one command."""
 
+from typing import Any
+
 from pyinfra.api import FactBase, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 
 from facts.parse.probe import ProbeError, parse_probe
 from facts.script import ProbeScript, probe_script
 from facts.section import bash
-from fleet.node import NodeFacts, ProbeRequest
+from fleet.node import ProbeRequest
 
 __all__ = ["Probe", "ProbeScript", "probe_script"]
 
 
-class Probe(FactBase[NodeFacts]):
-    """NodeFacts of a node. The command stands in an argv there: give a request without a secret key."""
+class Probe(FactBase[dict[str, Any]]):
+    """The fields of fleet.node.NodeFacts. The command stands in an argv on the node: no secret key in the request."""
 
     script: ProbeScript
 
@@ -21,9 +23,9 @@ class Probe(FactBase[NodeFacts]):
         self.script = probe_script(request or ProbeRequest())
         return bash(self.script)
 
-    def process(self, output: list[str]) -> NodeFacts:
+    def process(self, output: list[str]) -> dict[str, Any]:
         """FactProcessError, which fails this host alone, where the answer is not whole."""
         try:
-            return parse_probe("\n".join(output), self.script)
+            return parse_probe("\n".join(output), self.script).model_dump(mode="json")
         except ProbeError as error:
             raise FactProcessError(str(error)) from error

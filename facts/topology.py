@@ -8,11 +8,13 @@ from facts.section import SectionFact
 
 
 class Topology(SectionFact):
-    """gpus, links, islands, components, numa; or `error` with the reason."""
+    """gpus, links (a line a GPU), islands, components, numa; or `error` with the reason."""
 
     sections = ("topology",)
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
         """The summary of the topology."""
         topology, error = read_topology(frames["topology"])
-        return topology.summary() if topology else {"error": error}
+        if topology is None:
+            return {"error": error}
+        return {**topology.summary(), "links": [" ".join(f"{cell:4}" for cell in row) for row in topology.links]}

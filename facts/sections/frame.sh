@@ -20,6 +20,7 @@ watch() {
         wait "$!" && kill -USR1 "$$"
     ) </dev/null >/dev/null 2>&1 &
     watchdog=$!
+    disown "$watchdog"
 }
 
 # run COMMAND...: its output and exit code; 124 where the time was over first.
@@ -34,6 +35,7 @@ run() {
     wait "$child"
     code=$?
     if [[ $expired ]] && kill -KILL "$child" 2>/dev/null; then
+        disown "$child" # it may never be gone, and bash would report its end
         return 124
     fi
     return "$code"
