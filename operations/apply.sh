@@ -19,7 +19,7 @@ put() { # PATH MODE SHA256 TEXT
 }
 
 support_ready() {
-  systemctl enable --no-reload --quiet vllm-fleet-boot.service || fail "cannot enable vllm-fleet-boot.service"
+  systemctl --root=/ enable --quiet vllm-fleet-boot.service || fail "cannot enable vllm-fleet-boot.service"
   [[ ! $RELOAD ]] || systemctl daemon-reload || fail "cannot reload systemd"
 }
 

@@ -108,6 +108,11 @@ def call_command(words: Iterable[str]) -> str:
     return shlex.join((NODE_SCRIPT, *words))
 
 
+def carried_call(words: Iterable[str]) -> Apply:
+    """One call that reads nothing, of a script that is carried along: it need not be in place. For locks above all."""
+    return Apply(command=shlex.join(("exec", "bash", "-c", _LOADER, "node", *words)), stdin=f"{node_script()}{_END}\n")
+
+
 def apply_command(files: Files, calls: Iterable[Call]) -> Apply:
     """One SSH channel's work: put `files` (absolute paths) in place, then make the calls until one fails.
 
@@ -124,7 +129,7 @@ def apply_command(files: Files, calls: Iterable[Call]) -> Apply:
     stdin = "\n".join([*lines, _END, ""])
     if "\0" in stdin:
         raise ValueError("want text without NUL bytes in what is sent to a node")
-    return Apply(command=_LOADER, stdin=stdin)
+    return Apply(command=shlex.join(("exec", "bash", "-c", _LOADER)), stdin=stdin)
 
 
 def read_replies(lines: Iterable[str], calls: Iterable[Call]) -> list[Reply]:
@@ -182,7 +187,7 @@ def _line(name: str, *words: str) -> str:
 
 
 # Read whole before anything is done: half a text must not be carried out. Here-strings stay off the disk.
-_LOADER = "exec bash -c " + shlex.quote(
+_LOADER = (
     f"export TMPDIR=/run; text=$(cat); [[ $text == *{shlex.quote(_END)} ]] || "
     "{ echo 'error=what was sent to the node arrived cut off; nothing was done'; exit 1; }; eval \"$text\""
 )

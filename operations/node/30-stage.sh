@@ -75,7 +75,9 @@ verb_stage() { # SERVICE ID; the stream on stdin
     stage_repair "$NEW" "$folder/$2" || die "cannot put the files of $folder/$2 right"
   else
     sync -- "${NAMES[@]/#/$NEW/}" || die "cannot write $NEW; is the disk full?"
-    rm -rf -- "${folder:?}/$2" && mv -T -- "$NEW" "$folder/$2" || die "cannot make $folder/$2"
+    [[ ! -e $folder/$2 ]] || rm -rf -- "${folder:?}/$2"
+    mv -T -- "$NEW" "$folder/$2" || die "cannot make $folder/$2"
+    trap - EXIT
   fi
   result staged "$2"
   result changed "$changed"

@@ -112,8 +112,12 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
   result active "$2"
 }
 
+# On the files alone (--root=/): over its bus systemd would count every unit of the host as changed on disk, and the next
+# activation would pay for a reload. It reads a unit's enablement once, so it is asked whether it knows the new one.
 enable_unit() { # UNIT
-  [[ -L $UNITS/multi-user.target.wants/$1 ]] || systemctl --root=/ enable --quiet -- "$1"
+  [[ -L $UNITS/multi-user.target.wants/$1 ]] && return
+  systemctl --root=/ enable --quiet -- "$1" || return
+  [[ $(systemctl show --value -p UnitFileState -- "$1") == enabled ]] || systemctl daemon-reload
 }
 
 prune_releases() { # SERVICE KEEP...: everything else goes, and what killed stagings left

@@ -15,7 +15,7 @@ put_back() { # SERVICE: files only
     flip "$1" "$PROVEN" && install_unit "$1" "$PROVEN" || return
     sync -- "$STATE/$1" "$UNITS/$unit" "$UNITS"
   else
-    systemctl disable --no-reload --quiet -- "$unit" 2>/dev/null
+    systemctl --root=/ disable --quiet -- "$unit" 2>/dev/null
     rm -f -- "$UNITS/$unit" "$STATE/$1/current" || return
     sync -- "$STATE/$1" "$UNITS"
   fi
@@ -87,6 +87,7 @@ undo() { # SERVICE REASON [due]: with `due`, only where no proof came in time
   [[ ${3-} ]] && ! is_due "$1" && return
   proven_of "$1"
   if [[ ! -f $STATE/$1/pending ]] && { [[ ! $PROVEN && ! -e $STATE/$1/current ]] || { [[ $PROVEN ]] && is_current "$1" "$PROVEN"; }; }; then
+    undo_timer "$1" stop --no-block # of an activation that was killed before it marked anything
     result undone "${PROVEN:-none}"
     result changed no
   elif [[ $PROVEN ]]; then

@@ -29,7 +29,7 @@ verb_drop() { # SERVICE: the folder goes last, so that a drop that was cut off c
   undo_timer "$1" stop --no-block
   if [[ -e $UNITS/$unit ]]; then
     await_job stop "$unit" 0 || die "$unit did not stop; nothing was removed"
-    systemctl disable --no-reload --quiet -- "$unit" 2>/dev/null
+    systemctl --root=/ disable --quiet -- "$unit" 2>/dev/null
     rm -f -- "$UNITS/$unit" || die "cannot remove $UNITS/$unit"
     systemctl daemon-reload
     systemctl reset-failed -- "$unit" 2>/dev/null

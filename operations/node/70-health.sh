@@ -1,9 +1,13 @@
 # ExecStartPost of a service: the unit is active only when /health has answered 200. systemd's TimeoutStartSec is the budget.
 
-ask_health() { # PORT HOST: prints the status line. In a process of its own, because a connect may hang.
+# In a process of its own, because a connect may hang. It reads to the end: a reset would fill the engine's log.
+ask_health() { # PORT HOST: prints the status line
+  local status rest
   exec 3<>"/dev/tcp/$2/$1" || return
   printf 'GET /health HTTP/1.0\r\nHost: %s:%s\r\n\r\n' "$2" "$1" >&3
-  IFS= read -r -t 5 LINE <&3 && printf '%s\n' "$LINE"
+  IFS= read -r -t 5 status <&3 || return
+  while IFS= read -r -t 5 rest <&3; do :; done
+  printf '%s\n' "$status"
 }
 
 # systemd does not end an ExecStartPost when the main process dies, so that is looked for here: a start that crashed
@@ -15,7 +19,7 @@ verb_wait_health() { # PORT [HOST]
     [[ ! ${MAINPID-} || -d /proc/$MAINPID ]] || die "the main process $MAINPID ended before /health answered"
     line=
     exec {fd}< <(ask_health "$port" "$host" 2>/dev/null)
-    IFS= read -r -t 6 -u "$fd" line || kill "$!" 2>/dev/null
+    IFS= read -r -t 11 -u "$fd" line || kill "$!" 2>/dev/null
     exec {fd}<&-
     [[ $line == HTTP/1.?\ 200* ]] && return
     [[ $line && $line != "$said" ]] && note "http://$host:$port/health: $line"

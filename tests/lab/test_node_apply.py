@@ -18,6 +18,7 @@ from operations.node_script import (
     Reply,
     apply_command,
     call_command,
+    carried_call,
     node_script_sha256,
     read_replies,
     read_reply,
@@ -73,6 +74,15 @@ def channel(lab: Any, host: TinyHost) -> Iterator[Channel]:
     made = Channel(lab, host.name)
     yield made
     disconnect_all(made.state)
+
+
+def test_a_lock_needs_nothing_in_place(host: TinyHost, channel: Channel) -> None:
+    assert host.run(f"test -e {NODE_SCRIPT}").returncode == 1
+    words = ("lock", "ann o'neil@desk", "run-1", "60")
+    done, lines = channel.send(carried_call(words))
+    assert done and read_reply(lines, words, 0).values["locked"] == "run-1"
+    done, lines = channel.send(carried_call(("lock", "bob", "run-2", "60")))
+    assert not done and "held=ann o'neil@desk" in lines
 
 
 def test_one_channel_installs_locks_and_stages(host: TinyHost, channel: Channel) -> None:
