@@ -16,7 +16,8 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from facts.parse.frames import ProbeError, with_nonce
 
-_NONCE = re.compile(r"^nonce=([0-9a-f]{16})$", re.MULTILINE)
+_NONCE = re.compile(r"(?:^|')nonce=([0-9a-f]{16})$", re.MULTILINE)
+"""The first line of a probe's script: on stdin, or quoted in the argv of a fact of its own."""
 
 
 class RecordedConnector(BaseConnector):
