@@ -1,20 +1,22 @@
-"""`make clean`: end every lab of this machine and remove what it cached."""
+"""`make clean`: end the labs of this checkout and remove what they cached."""
 
-from rich.console import Console
+import sys
 
-from lab import host
+from lab import clean, host
 
 
 def main() -> None:
     """Interfaces, mounts, namespaces, processes, files under /run, and the cached root file system."""
-    out = Console()
     try:
-        host.require_fit()
+        left = clean.end_ours()
     except host.LabError as error:
-        out.print(f"no lab to remove here ({error})")
+        print(f"no lab to end here: {error}")
         return
-    host.clean_everything(cache=True)
-    out.print("labs and their caches are gone")
+    except (OSError, TimeoutError) as error:
+        sys.exit(f"a lab could not be ended: {error}")
+    for record in left:
+        print(f"lab {record.name} of {record.state.parent.parent} runs and was left alone, with the cache that it uses")
+    print("no lab of this checkout runs" if left else "no lab runs, and its caches are gone")
 
 
 if __name__ == "__main__":

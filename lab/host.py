@@ -1,5 +1,6 @@
 """What the lab needs of this machine, such as root and packages, and how all that it did there is undone."""
 
+import contextlib
 import os
 import platform
 import shutil
@@ -93,7 +94,16 @@ def clean_everything(cache: bool = False) -> None:
     if RUN.exists():
         shutil.rmtree(RUN)
     if cache:
-        shutil.rmtree(cache_root(), ignore_errors=True)
+        _empty_cache()
+
+
+def _empty_cache() -> None:
+    """Only what we put there: VLLM_FLEET_CACHE may name a folder that others use too."""
+    for pattern in ("rootfs-*", "images-*", ".rootfs-*", ".images-*"):
+        for path in cache_root().glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with contextlib.suppress(OSError):  # not there, or not empty
+        cache_root().rmdir()
 
 
 def cache_root() -> Path:

@@ -111,7 +111,7 @@ class Lab:
         """The record of the lab as it shall be: that of a lab that runs, with more nodes where more are wanted."""
         old = state.read(self.name)
         if old is None or not any(node.powered(self.name, found.name) for found in old.nodes):
-            self._remove()
+            self.remove()
             nodes = naming.plan_nodes(self._count or naming.DEFAULT_NODES, self._subnet())
             return state.Record(
                 name=self.name, subnet=self._subnet(), nodes=nodes, state=self.folder, rootfs=root, images=store
@@ -172,9 +172,10 @@ class Lab:
                 raise host.LabError(
                     f"lab {self.name} was started from {record.state.parent.parent}; end it there, or with `down --all`"
                 )
-            return self._remove()
+            return self.remove()
 
-    def _remove(self) -> bool:
+    def remove(self) -> bool:
+        """End the lab whoever started it; the caller holds `state.exclusive`. False: there was nothing."""
         there = (host.RUN / self.name).exists()
         cgroup.end(cgroup.root() / self.name)
         cgroup.remove_unused()

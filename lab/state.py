@@ -50,6 +50,11 @@ def write(record: Record) -> None:
         host.write_atomically(folder / "lab.json", text)
 
 
+def names() -> list[str]:
+    """Names of all labs that have something in /run, running or not, of every checkout."""
+    return sorted(path.name for path in host.RUN.glob("[a-z]*/"))
+
+
 def running() -> list[Record]:
     """Records of all labs of this machine, of every checkout."""
     found = [_parse(path) for path in sorted(host.RUN.glob("*/lab.json"))]
