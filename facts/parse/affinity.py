@@ -7,6 +7,7 @@ from typing import NamedTuple
 CPU, NUMA, GPU_NUMA = "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
 _LIST = re.compile(r"\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*", re.ASCII)
 _WIDEST_RANGE = 65536
+_TAB = 8
 
 
 class Affinity(NamedTuple):
@@ -17,23 +18,13 @@ class Affinity(NamedTuple):
     gpu_node: int | None = None
 
 
-def parse_affinity(rest: str, columns: Sequence[str], cut: bool) -> Affinity:
+def parse_affinity(rest: str, columns: Sequence[str], gap: int, cut: bool) -> Affinity:
     """The affinity columns of one row; `rest` begins behind the last link cell. What is not plain is None.
 
-    Empty columns show only where tabs are kept (on Windows both affinities are empty). Without tabs, fewer values
-    than columns cannot be told apart, so none is taken. `cut`: the text ends here without a newline, so the
-    last value may have lost digits.
+    `gap`: characters from the start of the last link cell to the first value. `cut`: the text ends here without a
+    newline, so the last value may have lost digits.
     """
-    if "\t" in rest.strip(" "):
-        cells = [cell.strip() for cell in rest.lstrip(" ").removeprefix("\t").split("\t")]
-        while cells and not cells[-1]:
-            cells.pop()
-        if GPU_NUMA in columns and len(cells) == 4 and not cells[2]:
-            del cells[2]  # nvidia-smi prints two tabs before the GPU NUMA ID
-    else:
-        cells = rest.split()[: len(columns)]
-        if len(cells) < len(columns):
-            return Affinity()
+    cells = _tabbed(rest, columns) if "\t" in rest.strip(" ") else _aligned(rest, columns, gap)
     if cut and cells and cells[-1] != "N/A":
         cells[-1] = ""
     value = dict(zip(columns, cells, strict=False))
@@ -43,6 +34,27 @@ def parse_affinity(rest: str, columns: Sequence[str], cut: bool) -> Affinity:
         nodes=number_list(value.get(NUMA, "")),
         gpu_node=int(gpu_node) if re.fullmatch(r"[0-9]{1,6}", gpu_node) else None,
     )
+
+
+def _tabbed(rest: str, columns: Sequence[str]) -> list[str]:
+    """Cells between tabs. Some may be empty: on Windows both affinities are, in some jobs the CPUs are."""
+    cells = [cell.strip() for cell in rest.lstrip(" ").removeprefix("\t").rstrip().split("\t")]
+    told = [cell for cell in cells if cell]
+    if len(told) == len(columns):
+        return told
+    if GPU_NUMA in columns and len(cells) == 4 and not cells[2]:
+        del cells[2]  # nvidia-smi prints two tabs before the GPU NUMA ID
+    return cells
+
+
+def _aligned(rest: str, columns: Sequence[str], gap: int) -> list[str]:
+    """Cells between blanks: all of them, or all but the CPUs where the tabs became 8 columns and one was skipped."""
+    cells = rest.split()[: len(columns)]
+    if len(cells) == len(columns):
+        return cells
+    if len(cells) == len(columns) - 1 and columns[0] == CPU and gap == 2 * _TAB:
+        return ["", *cells]
+    return []
 
 
 def effective_numa(affinities: Sequence[Affinity]) -> tuple[int | None, ...]:

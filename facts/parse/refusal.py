@@ -3,8 +3,8 @@
 import re
 
 _TROUBLE = re.compile(
-    r"\berrors?\b|\berr!|fail|unable|couldn't|could not|cannot|can't|\blost\b|requires? reset|not found|no devices"
-    r"|denied|insufficient|invalid|must be|mismatch|unavailable|timed? ?out",
+    r"\berrors?\b|\berr!|fail|unable|couldn't|\blost\b|requires? reset|no devices|mismatch|insufficient perm"
+    r"|timed? ?out",
     re.IGNORECASE,
 )
 

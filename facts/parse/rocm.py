@@ -8,7 +8,7 @@ from fleet.topology import SELF, Topology
 
 _TITLE = re.compile(r"\s*={3,}\s*(.*?)\s*={3,}\s*")
 _LINKS = "link type between two gpus"
-_NODE = re.compile(r"\s*GPU\[(\d+)\]\s*:\s*\(Topology\)\s*Numa (?:Node|Affinity):\s*(-?\d{1,6})\s*$", re.ASCII)
+_NODE = re.compile(r"\s*GPU\s*\[?(\d+)\]?\s*:\s*\(Topology\)\s*Numa (?:Node|Affinity):\s*(-?\d{1,6})\s*$", re.ASCII)
 _LABELS = ("XGMI", "PCIE")
 
 
@@ -38,6 +38,8 @@ def _block(lines: Sequence[str], wanted: str) -> list[str]:
             inside = match[1].lower() == wanted
         elif inside and line.strip():
             found.append(line)
+        elif inside and found:
+            break
     if not found:
         raise TopologyError(f"rocm-smi's block {wanted!r} is missing: ask with --showtopo")
     return found

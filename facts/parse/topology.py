@@ -16,7 +16,8 @@ from fleet.topology import DIRECT_LINK, SELF, Topology
 
 __all__ = ["TopologyError", "parse_topology"]
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\[[0-9;]*m")
+"""Escape sequences; colours also where a copy has lost the escape character."""
 _DEVICE = r"(?:GPU|NPU)"
 _ROW = re.compile(rf"\s*{_DEVICE}([0-9]{{1,4}})(?=\s|$)")
 _NIC_ROW = re.compile(r"\s*(?:NIC\d+|mlx\w+)\s")
@@ -48,6 +49,8 @@ class _Row(NamedTuple):
     cells: tuple[str, ...]
     overwritten: bool
     rest: str
+    gap: int
+    """Characters from the start of the last cell to what follows the cells."""
     last: bool
     """No newline follows: what stands at its end may be cut."""
 
@@ -68,7 +71,7 @@ def parse_topology(text: str) -> Topology:
     header = headers[0] if headers else _deduced_header(rows, sum(bool(_NIC_ROW.match(line)) for line in lines))
     links = _links(header, rows)
     _refuse_paths_only(lines, links)
-    places = [affinity.parse_affinity(row.rest, header.columns, row.last) for row in rows]
+    places = [affinity.parse_affinity(row.rest, header.columns, row.gap, row.last) for row in rows]
     return Topology(
         gpus=header.gpus,
         links=links,
@@ -114,13 +117,14 @@ def _row(at: int, line: str, last: bool) -> _Row | None:
     match = _ROW.match(line)
     if not match or _header(line):
         return None
-    cells, position = [], match.end()
+    cells, begin, position = [], 0, match.end()
     while cell := _CELL.match(line, position):
         cells.append(cell[1] or cell[2])
-        position = cell.end()
+        begin, position = cell.end() - len(cells[-1]) - (cells[-1] == SELF), cell.end()  # X stands behind a blank
     remains = _OVERWRITTEN.match(line, position)
     rest = line[remains.end() if remains else position :]
-    return _Row(int(match[1]), f"line {at + 1}, {quoted(line)}", tuple(cells), bool(remains), rest, last)
+    gap = len(line) - len(rest.lstrip()) - begin
+    return _Row(int(match[1]), f"line {at + 1}, {quoted(line)}", tuple(cells), bool(remains), rest, gap, last)
 
 
 def _deduced_header(rows: Sequence[_Row], nic_rows: int) -> _Header:

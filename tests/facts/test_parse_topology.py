@@ -98,6 +98,26 @@ def test_blank_affinities_are_unknown_and_never_shift_to_the_left() -> None:
     assert topology.numa == (None, None) and topology.cpu_affinity == (None, None)
 
 
+def test_in_a_job_without_cpu_affinity_the_numa_node_is_told_by_its_column() -> None:
+    header = "        GPU0    GPU1    CPU Affinity    NUMA Affinity   GPU NUMA ID\n"
+    rows = "GPU0     X      NV18            0               N/A\nGPU1    NV18     X              1               N/A\n"
+    topology = parse_topology(header + rows)
+    assert topology.cpu_affinity == (None, None)
+    assert topology.numa == (0, 1)
+    squeezed = "GPU0 X NV18 0 N/A\nGPU1 NV18 X 1 N/A\n"
+    assert parse_topology(header + squeezed).numa == (None, None)
+
+
+def test_columns_set_by_hand_with_more_tabs_keep_their_values() -> None:
+    text = "\t\tGPU0\tGPU1\tCPU Affinity    NUMA Affinity\nGPU0\t X \t\tNV1\t\t0-7\t\t0\nGPU1\tNV1\t \tX \t8-15\t\t1\n"
+    assert parse_topology(text).numa == (0, 1)
+
+
+def test_colours_are_no_part_of_the_header_even_where_a_copy_lost_their_escape_character() -> None:
+    colours = PAIR.replace("GPU0", "[4mGPU0").replace("ID\n", "ID[0m\n")
+    assert parse_topology(colours + ROW0 + ROW1).numa == (0, 1)
+
+
 def test_a_last_value_without_a_newline_may_be_cut_and_is_unknown() -> None:
     text = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\t0-7\t0\nGPU1\tNV4\t X \t8-15\t1"
     assert parse_topology(text).numa == (0, None)

@@ -51,7 +51,7 @@ def test_pcie_paths_only_are_refused_because_they_never_show_nvlink(name: str) -
 def test_a_real_output_cut_anywhere_is_refused_or_tells_the_same_links(row: dict[str, str]) -> None:
     text = topology_text(row["id"])
     whole = parse_topology(text)
-    for end in range(len(text)):
+    for end in range(0, len(text), 3):
         try:
             cut = parse_topology(text[:end])
         except TopologyError:
