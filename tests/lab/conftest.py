@@ -3,6 +3,7 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,15 +58,31 @@ def own_lab(fit: None) -> Iterator[Callable[[int], Lab]]:
         one.down()
 
 
+@contextmanager
+def fresh_site(lab: Lab, folder: Path, nodes: tuple[str, ...] = ("a1", "h1", "l1")) -> Iterator[RolloutSite]:
+    """A site on hosts of the lab; what it rolled out is dropped at the end, and faults are cleared."""
+    made = RolloutSite(lab, folder, nodes)
+    for name in made.nodes:
+        made.fault(name)
+    try:
+        yield made
+    finally:
+        for name in made.nodes:
+            lab.set(name, clear=True)
+            made.fault(name)
+            drop = f'for s in $(ls {STATE}); do [ -d {STATE}/$s ] && {NODE_SCRIPT} drop "$s"; done; rm -f {STATE}/lock'
+            lab.ssh(name, drop)
+
+
 @pytest.fixture
 def site(lab: Lab, tmp_path: Path) -> Iterator[RolloutSite]:
-    """A site on the three hosts; what it rolled out is dropped at the end, and faults are cleared."""
-    made = RolloutSite(lab, tmp_path / "site")
-    for name in made.nodes:
-        made.fault(name)
-    yield made
-    for name in made.nodes:
-        lab.set(name, clear=True)
-        made.fault(name)
-        drop = f'for s in $(ls {STATE}); do [ -d {STATE}/$s ] && {NODE_SCRIPT} drop "$s"; done; rm -f {STATE}/lock'
-        lab.ssh(name, drop)
+    """A site of one test's own."""
+    with fresh_site(lab, tmp_path / "site") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolloutSite]:
+    """A site that the tests of one file share, in their order. Not together with `site`: both are on the same hosts."""
+    with fresh_site(lab, tmp_path_factory.mktemp("site")) as made:
+        yield made

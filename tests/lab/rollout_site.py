@@ -1,5 +1,6 @@
 """A site of a test's own: nodes of the lab, group data, and pyinfra run on it as an operator would."""
 
+import base64
 import json
 import os
 import re
@@ -144,6 +145,28 @@ class RolloutSite:
             f"printf 'pid=%s\\n' \"$(systemctl show --value -p MainPID vllm-{service})\""
         )
         return dict(line.split("=", 1) for line in self.on(node, script).splitlines() if "=" in line)
+
+    def plan(self, node: str, service: str) -> dict[str, Any]:
+        """plan.json of the current release."""
+        document: dict[str, Any] = json.loads(self.on(node, f"cat /var/lib/vllm-fleet/{service}/current/plan.json"))
+        return document
+
+    def engine(self, node: str, service: str) -> tuple[list[str], dict[str, str]]:
+        """argv, from `vllm` on, and environment of the engine's own process, inside its container."""
+        script = "podman inspect --format '{{.State.Pid}}' vllm-" + service
+        told = self.on(node, f"p=$({script}) && for f in cmdline environ; do base64 -w0 /proc/$p/$f && echo; done")
+        argv, environ = (base64.b64decode(line).decode().rstrip("\0").split("\0") for line in told.splitlines())
+        start = next(place for place, word in enumerate(argv) if word.rpartition("/")[2] == "vllm")
+        return ["vllm", *argv[start + 1 :]], dict(line.split("=", 1) for line in environ)
+
+    def marks(self) -> dict[str, str]:
+        """What a run that changes nothing leaves as it is: processes, containers, and our files with their times."""
+        script = (
+            "systemctl show --value -p MainPID 'vllm-*.service'; podman ps --all --quiet; "
+            "find /var/lib/vllm-fleet /etc/systemd/system /usr/local/lib/vllm-fleet "
+            "-printf '%p %m %u %s %T@ %C@\\n' | sort"
+        )
+        return {name: self.on(name, script) for name in self.nodes}
 
     def report(self, *words: str, timeout: float = 120, **env: str) -> tuple[int, dict[str, Any]]:
         """A rollout's exit code and its JSON report."""
