@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lab import cgroup, network
+from lab import cgroup, naming, network
 
 RUN = Path("/run/vllm-fleet-lab")
 PACKAGES = {
@@ -91,10 +91,20 @@ def clean_everything(cache: bool = False) -> None:
     require_fit()
     cgroup.end_all()
     network.remove_all()
+    forget_machines()
     if RUN.exists():
         shutil.rmtree(RUN)
     if cache:
         _empty_cache()
+
+
+def forget_machines(lab: str | None = None) -> None:
+    """Remove what systemd-nspawn leaves of a host that was killed: an empty folder under its name."""
+    wanted = naming.netns_pattern(lab)
+    for path in Path("/run/systemd/nspawn/propagate").glob("*/"):
+        if wanted.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                path.rmdir()
 
 
 def _empty_cache() -> None:

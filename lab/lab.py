@@ -180,6 +180,7 @@ class Lab:
         cgroup.end(cgroup.root() / self.name)
         cgroup.remove_unused()
         network.remove_lab(self.name)
+        host.forget_machines(self.name)
         shutil.rmtree(host.RUN / self.name, ignore_errors=True)
         return there
 

@@ -82,6 +82,11 @@ def netns_name(lab: str, node: str) -> str:
     return f"vfl-{lab}-{node}"
 
 
+def netns_pattern(lab: str | None = None) -> re.Pattern[str]:
+    """Matches the names of `netns_name` of one lab, or of all."""
+    return re.compile(rf"vfl-{re.escape(lab)}-[a-z][0-9]+" if lab else r"vfl-.+")
+
+
 def mac_of(address: str) -> str:
     """A fixed hardware address, so that a host that is built again is found at once by those who knew it."""
     octets = IPv4Address(address).packed

@@ -5,8 +5,8 @@ that a connection to a host of a lab that is down fails at once instead of going
 stays when a lab ends, for the same reason; `clean_everything` removes it.
 """
 
+import contextlib
 import json
-import re
 import subprocess
 import time
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from pathlib import Path
 from lab import naming
 
 PREFIX = "vfl"
+NETNS = Path("/run/netns")
 GUARD = ["unreachable", str(naming.NETWORK), "metric", "4000000"]
 
 
@@ -42,9 +43,8 @@ def links() -> list[str]:
 
 def namespaces(lab: str | None = None) -> list[str]:
     """Names of the network namespaces of one lab, or of all."""
-    wanted = re.compile(rf"vfl-{re.escape(lab)}-[a-z][0-9]+" if lab else r"vfl-.+")
-    folder = Path("/run/netns")
-    return sorted(path.name for path in folder.iterdir() if wanted.fullmatch(path.name)) if folder.is_dir() else []
+    wanted = naming.netns_pattern(lab)
+    return sorted(path.name for path in NETNS.iterdir() if wanted.fullmatch(path.name)) if NETNS.is_dir() else []
 
 
 def foreign_use(subnet: IPv4Network) -> str | None:
@@ -124,9 +124,13 @@ def remove_lab(lab: str) -> None:
 
 
 def remove_all() -> None:
-    """Remove the networks of all labs, and the guard route."""
+    """Remove the networks of all labs, the guard route, and the mount that `ip netns` leaves where nobody needs it."""
     _remove(set(links()), namespaces())
     ip_batch([f"route del {' '.join(GUARD)}"], force=True)
+    if NETNS.is_dir() and not any(NETNS.iterdir()):
+        subprocess.run(["umount", str(NETNS)], capture_output=True)
+        with contextlib.suppress(OSError):
+            NETNS.rmdir()
 
 
 def _remove(interfaces: set[str], spaces: Iterable[str]) -> None:
