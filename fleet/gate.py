@@ -144,7 +144,14 @@ def _verdict(one: Gate, finding: Finding, node: str, service: str | None) -> Ver
     remedy = one.remedy if finding.remedy is None else finding.remedy
     remedy = remedy.replace("{node}", node).replace("{service}", service or "the service")
     return Verdict(
-        gate=one.name, node=node, service=service, status=status, want=finding.want, got=finding.got, remedy=remedy
+        gate=one.name,
+        node=node,
+        service=service,
+        status=status,
+        want=finding.want,
+        got=finding.got,
+        because=finding.because,
+        remedy=remedy,
     )
 
 

@@ -12,6 +12,8 @@ class Finding(Frozen):
 
     want: str
     got: str
+    because: str | None = None
+    """What was seen, word for word, where it explains the finding."""
     remedy: str | None = None
     """Replaces the gate's general remedy where this finding knows better."""
     warning: bool = False
@@ -26,6 +28,7 @@ class Verdict(Frozen):
     status: Status
     want: str = ""
     got: str = ""
+    because: str | None = None
     remedy: str = ""
     reason: str | None = None
     """Of the waiver."""
@@ -35,6 +38,8 @@ class Verdict(Frozen):
         if self.status == "pass":
             return f"{self.gate}: pass on {place}"
         text = f"{self.gate}: want {self.want}, found {self.got} on {place}"
+        if self.because:
+            text += f" ({self.because})"
         if self.status == "waived":
             return f"{text}; waived: {self.reason}"
         return f"{text}; {self.remedy}" if self.remedy else text

@@ -26,7 +26,9 @@ def _complaint(gpu: Gpu) -> str:
 def _complaints(nvidia: Nvidia) -> list[str]:
     """What nvidia-smi printed where a value was wanted, word for word."""
     texts = [_complaint(gpu) for gpu in nvidia.gpus if gpu.problem is not None]
-    return texts + ([f'nvidia-smi: "{_one_line(nvidia.error)}"'] if nvidia.error is not None else [])
+    told = {_one_line(gpu.problem or "") for gpu in nvidia.gpus}
+    error = _one_line(nvidia.error or "")
+    return texts + ([f'nvidia-smi: "{error}"'] if error and error not in told else [])
 
 
 def _gpus(view: NodeView) -> tuple[Gpu, ...]:
@@ -54,26 +56,25 @@ def gpu_count(view: NodeView) -> Finding | None:
         return None
     listed = {gpu.index for gpu in nvidia.gpus}
     missing = [f"GPU {index} is not listed" for index in range(want) if listed and index not in listed]
-    reasons = "; ".join(_complaints(nvidia) + missing)
-    return Finding(want=str(want), got=f"{len(answering)} ({reasons})" if reasons else str(len(answering)))
+    return Finding(want=str(want), got=str(len(answering)), because="; ".join(_complaints(nvidia) + missing) or None)
 
 
 @gate("gpu-model", remedy="correct gpus.model in the inventory of {node}, or the node is another one", needs_facts=True)
 def gpu_model(view: NodeView) -> Finding | None:
-    """Every GPU has the declared name, letter by letter as nvidia-smi prints it."""
+    """Every GPU has the declared name, letter by letter as nvidia-smi prints it; of those that complain, see gpu-healthy."""
     want = view.node.gpus.model
-    other = [(gpu.index, gpu.name or "no name") for gpu in _gpus(view) if gpu.name != want]
+    other = [(gpu.index, gpu.name or "no name") for gpu in _gpus(view) if gpu.name != want and gpu.problem is None]
     return Finding(want=f"{want} on every GPU", got=_grouped(other)) if other else None
 
 
 @gate("gpu-memory", remedy="correct gpus.memory_mib in the inventory of {node}, or replace the GPU", needs_facts=True)
 def gpu_memory(view: NodeView) -> Finding | None:
-    """Every GPU has the declared memory.total in MiB, within 1 %."""
+    """Every GPU has the declared memory.total in MiB, within 1 %; of those that complain, see gpu-healthy."""
     want = view.node.gpus.memory_mib
     other = [
         (gpu.index, "an unknown size" if gpu.memory_mib is None else f"{gpu.memory_mib} MiB")
         for gpu in _gpus(view)
-        if gpu.memory_mib is None or abs(gpu.memory_mib - want) > want * MEMORY_TOLERANCE
+        if gpu.problem is None and (gpu.memory_mib is None or abs(gpu.memory_mib - want) > want * MEMORY_TOLERANCE)
     ]
     return Finding(want=f"{want} MiB (within 1 %) on every GPU", got=_grouped(other)) if other else None
 

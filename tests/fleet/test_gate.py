@@ -193,7 +193,7 @@ def waiver(**changes: object) -> Waiver:
 def test_a_waiver_that_names_the_gate_and_the_place_lets_it_pass_with_its_reason(places: dict[str, list[str]]) -> None:
     (verdict,) = named("gpu-count", evaluate(fleet_with(told=LOST), (waiver(**places),)))
     assert verdict.status == "waived"
-    assert str(verdict).endswith("on a1; waived: GPU 7 is in repair")
+    assert str(verdict).endswith("on a1 (GPU 7 is not listed); waived: GPU 7 is in repair")
 
 
 @pytest.mark.parametrize("places", [{"nodes": ["b1"]}, {"services": ["glm"]}, {"nodes": ["a1"], "services": ["glm"]}])

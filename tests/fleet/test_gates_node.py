@@ -23,7 +23,7 @@ def test_a_lost_gpu_is_named_with_its_text_and_a_remedy() -> None:
 
     (verdict,) = ask("gpu-count", fleet_with(told=with_one(problem=LOST_TEXT, name=None, memory_mib=None)))
     assert str(verdict) == (
-        f'gpu-count: want 8, found 7 (GPU 3 is lost: "{LOST_TEXT}") on a1; reboot a1 or set gpus.count'
+        f'gpu-count: want 8, found 7 on a1 (GPU 3 is lost: "{LOST_TEXT}"); reboot a1 or set gpus.count'
     )
 
 
@@ -33,7 +33,7 @@ def test_all_declared_gpus_answer() -> None:
 
 
 def test_a_gpu_that_is_not_listed_is_named() -> None:
-    fails("gpu-count", fleet_with(told=with_gpus(*gpus(7))), "found 7 (GPU 7 is not listed)")
+    fails("gpu-count", fleet_with(told=with_gpus(*gpus(7))), "found 7 on a1 (GPU 7 is not listed)")
 
 
 def test_more_gpus_than_declared_are_not_what_was_declared() -> None:
