@@ -61,7 +61,7 @@ def gpu_count(view: NodeView) -> Finding | None:
 
 @gate("gpu-model", remedy="correct gpus.model in the inventory of {node}, or the node is another one", needs_facts=True)
 def gpu_model(view: NodeView) -> Finding | None:
-    """Every GPU has the declared name, letter by letter as nvidia-smi prints it; of those that complain, see gpu-healthy."""
+    """Every GPU has the declared name, letter by letter; those that complain are for gpu-healthy."""
     want = view.node.gpus.model
     other = [(gpu.index, gpu.name or "no name") for gpu in _gpus(view) if gpu.name != want and gpu.problem is None]
     return Finding(want=f"{want} on every GPU", got=_grouped(other)) if other else None
@@ -69,7 +69,7 @@ def gpu_model(view: NodeView) -> Finding | None:
 
 @gate("gpu-memory", remedy="correct gpus.memory_mib in the inventory of {node}, or replace the GPU", needs_facts=True)
 def gpu_memory(view: NodeView) -> Finding | None:
-    """Every GPU has the declared memory.total in MiB, within 1 %; of those that complain, see gpu-healthy."""
+    """Every GPU has the declared memory.total in MiB, within 1 %; those that complain are for gpu-healthy."""
     want = view.node.gpus.memory_mib
     other = [
         (gpu.index, "an unknown size" if gpu.memory_mib is None else f"{gpu.memory_mib} MiB")
