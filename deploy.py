@@ -3,8 +3,6 @@
 Observe, decide, judge and show happen in `begin`, for all nodes at once, and refuse before anything changes.
 """
 
-import time
-
 from pyinfra import host, state
 from pyinfra.operations import python
 
@@ -12,7 +10,6 @@ from declare import invocation
 from operations import prepare, rollout
 
 run = rollout.begin(lambda: prepare.deploy(state, invocation.current()))
-looked = time.monotonic()
 
 if run.active and host.name in run.hosts:
     python.call(
@@ -29,7 +26,6 @@ if run.active and host.name in run.hosts:
                 function=rollout.turn,
                 rollout=run,
                 probes=prepare.probe_folders(invocation.current()),
-                looked=looked,
             )
         rollout.barrier(name=f"End of batch {number}")
     python.call(name="Unlock", function=rollout.finish, rollout=run)

@@ -3,8 +3,6 @@
 The same turns as a rollout: drain, activate, prove, or put what ran before back.
 """
 
-import time
-
 from pyinfra import host, state
 from pyinfra.operations import python
 
@@ -12,7 +10,6 @@ from declare import invocation
 from operations import back, prepare, rollout
 
 run = rollout.begin(lambda: back.prepare(state, invocation.current()))
-looked = time.monotonic()
 
 if run.active and host.name in run.hosts:
     python.call(
@@ -28,7 +25,6 @@ if run.active and host.name in run.hosts:
                 function=rollout.turn,
                 rollout=run,
                 probes=prepare.probe_folders(invocation.current()),
-                looked=looked,
             )
         rollout.barrier(name=f"End of batch {number}")
     python.call(name="Unlock", function=rollout.finish, rollout=run)

@@ -55,7 +55,7 @@ def change(invocation: Invocation, verb: str, service: str, node: str | None) ->
         failed = []
         for plan in plans:
             budget = plan.service.policy.start_budget_s + 60
-            words = (NODE_SCRIPT, verb, service)
+            words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
             done = run(hosts[plan.node.name], words, timeout_s=budget, show=True)
             typer.echo(f"{plan.node.name}/{service}: {verb}: {done.reason or 'done'}")
             failed += [plan.node.name] if done.reason else []

@@ -184,6 +184,9 @@ class ServicePolicy(Frozen):
     proof: tuple[str, ...] = ("completion",)
     """Probes that a fresh start must pass, by file name in probes/. `/health` is always awaited."""
     proof_s: Count = 120
+    """How long each probe may take."""
+    undo_margin_s: Count = 60
+    """What the node waits for a proof beyond all that a start may take, before it undoes by itself."""
     last_replica: Literal["keep", "take"] = "keep"
     """May the only proven replica of this service be restarted?"""
 
@@ -240,6 +243,8 @@ class RolloutPolicy(Frozen):
     on_failed_gate: Literal["stop", "host"] = "stop"
     on_unreachable: Literal["stop", "host"] = "stop"
     lock_lease_s: Annotated[Integer, Field(ge=5)] = 900
+    look_again_s: Annotated[Integer, Field(ge=0)] = 60
+    """A batch that begins later than this after the last look at the nodes begins with another look."""
     min_free_gib: Annotated[Number, Field(ge=0)] = 2.0
     """Room that must stay free where releases and images lie."""
 

@@ -60,7 +60,7 @@ def prepare(state: "State", invocation: Invocation) -> Run:
         report=report_path(invocation),
         batches=batches(sorted(steps), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: None,
-        again=lambda rollout, some: survey(invocation.fleet, {**observe(invocation, some, secret), **silent}, secret),
+        again=lambda: survey(invocation.fleet, {**observe(invocation, list(hosts.values()), secret), **silent}, secret),
     )
 
 

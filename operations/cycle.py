@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 
+class LockLost(RuntimeError):
+    """The node refused this run: another one has taken over, or may at any moment."""
+
+
 @dataclass
 class Turn:
     """One host in one run."""
@@ -49,8 +53,12 @@ class Turn:
         )
 
     def node(self, *words: str, stdin: str | None = None, timeout_s: float = 60, show: bool = False) -> Output:
-        """Call a verb of the node script."""
-        return run(self.host, (NODE_SCRIPT, *words), stdin=stdin, timeout_s=timeout_s, show=show)
+        """Call a verb of the node script. Raises LockLost where the lock of the node is no longer this run's."""
+        held = (NODE_SCRIPT, "holding", self.rollout.id, *words)
+        output = run(self.host, held, stdin=stdin, timeout_s=timeout_s, show=show)
+        if output.reason is not None and output.value("held") is not None:
+            raise LockLost(output.reason)
+        return output
 
     def prove(self, endpoint: Endpoint, step: Step) -> list[Evidence]:
         """Every probe of the policy in order, up to the first that fails."""
@@ -76,25 +84,40 @@ def roll(turn: Turn, step: Step) -> bool:
     """Take one service through its change. True: proven. False: not, and what ran before was put back."""
     began = time.monotonic()
     try:
+        return _roll(turn, step, began)
+    except LockLost as error:
+        story = f"{error}; nothing more was done, and what is unproven here the node undoes by itself"
+        turn.rollout.stop(f"{step.node}/{step.service}: {story}")
+        turn.keep(step, "failed", story, began)
+        return False
+
+
+def _roll(turn: Turn, step: Step, began: float) -> bool:
+    try:
         if step.policy.drain:
             call_hook(turn.host, step.policy.drain, step)
     except HookError as error:
-        turn.keep(step, "failed", f"not drained, nothing changed: {error}", began)
-        _undrain(turn, step)
+        after = _undrain(turn, step)
+        turn.rollout.stop(f"{step.node}/{step.service}: not drained, nothing changed: {error}{after}")
+        turn.keep(step, "failed", f"not drained, nothing changed: {error}{after}", began)
         return False
-    cut = wait_for_requests(step, lambda text: turn.say(step, text))
-    if cut:
-        turn.say(step, f"{cut} running requests get {step.policy.stop_grace_s} s to end, then they are cut")
+    running = wait_for_requests(step, lambda text: turn.say(step, text))
+    if running:
+        turn.say(step, f"{running} running requests get {step.policy.stop_grace_s} s to end, then they are cut")
     why, evidence = _activate_and_prove(turn, step)
     if why is None:
-        why = _confirm(turn, step, evidence, cut)
+        why = _confirm(turn, step, evidence, running)
     if why is not None:
-        turn.keep(step, _undo(turn, step, why), why, began)
+        turn.keep(step, _undo(turn, step, why), why + _cut(running), began)
         return False
-    after = _undrain(turn, step)
-    cut_text = f"; {cut} requests were still running at the stop" if cut else ""
-    turn.keep(step, "proven", summary(evidence) + cut_text + after, began)
+    turn.keep(step, "proven", summary(evidence) + _cut(running) + _undrain(turn, step), began)
     return True
+
+
+def _cut(running: int | None) -> str:
+    if running is None:
+        return "; how many requests were running at the stop is unknown"
+    return f"; {running} requests ran at the stop and were cut unless they ended in time" if running else ""
 
 
 def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Evidence]]:
@@ -116,7 +139,7 @@ def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Eviden
     return (f"{bad.probe}: want {bad.wanted}, found {bad.found}" if bad else None), evidence
 
 
-def _confirm(turn: Turn, step: Step, evidence: list[Evidence], cut: int) -> str | None:
+def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | None) -> str | None:
     """Mark the release as proven on the node, with what was measured. The reason where that failed."""
     document = {
         "format": 1,
@@ -125,7 +148,7 @@ def _confirm(turn: Turn, step: Step, evidence: list[Evidence], cut: int) -> str 
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "summary": summary(evidence),
         "evidence": [item.model_dump(mode="json") for item in evidence],
-        "requests_cut": cut,
+        "running_at_stop": running,
         "measured": _measured(step) if evidence else None,
     }
     done = turn.node("confirm", step.service, step.release, stdin=json.dumps(document) + "\n")
@@ -147,7 +170,10 @@ def _undo(turn: Turn, step: Step, why: str) -> str:
     undone = turn.node("undo", step.service, why[:200], timeout_s=budget + 120, show=True)
     story = f"{step.node}/{step.service}: {why}"
     if undone.reason is not None:
-        turn.rollout.stop(f"{story}; the old release could NOT be restored: {undone.reason}")
+        turn.rollout.stop(
+            f"{story}; the old release could NOT be restored from here: {undone.reason}; "
+            f"the node tries it by itself, at the latest {step.deadline_s} s after the activation"
+        )
         return "failed"
     back = undone.value("undone")
     if back in (None, "none") or step.old_endpoint is None:

@@ -44,30 +44,38 @@ def _filled(word: str, values: dict[str, str]) -> str:
 
 def _on_controller(words: tuple[str, ...]) -> str | None:
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=HOOK_TIMEOUT_S)
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=HOOK_TIMEOUT_S
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return None if done.returncode == 0 else f"exit {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}"
 
 
-def wait_for_requests(step: Step, say: Callable[[str], None]) -> int:
-    """Wait until the engine runs no request or `drain_s` is over. The number that will be cut is returned.
+def wait_for_requests(step: Step, say: Callable[[str], None]) -> int | None:
+    """Wait until the engine runs no request or `drain_s` is over. How many still run then; None where it did not tell.
 
     Without a drain hook new requests keep coming, so there is nothing to wait for: what runs now is counted.
     """
     if step.old_endpoint is None or step.old is None or step.old.unit is None or step.old.unit.active != "active":
         return 0
-    began, told = time.monotonic(), 0.0
+    began, told, quiet = time.monotonic(), 0.0, 0
     while True:
-        try:
-            running = running_requests(step.old_endpoint.url)
-        except MetricsError as error:
-            say(f"running requests are unknown: {error}")
-            return 0
+        running = _running(step.old_endpoint.url, say)
+        quiet = quiet + 1 if running == 0 else 0
         spent = time.monotonic() - began
-        if running == 0 or step.policy.drain is None or spent >= step.policy.drain_s:
+        # A request that the proxy sent just before the hook may still be on its way: quiet means twice.
+        if quiet == 2 or step.policy.drain is None or spent >= step.policy.drain_s:
             return running
         if spent - told >= 10:
             say(f"draining: {running} requests run, {spent:.0f} s of {step.policy.drain_s}")
             told = spent
         time.sleep(0.25)
+
+
+def _running(url: str, say: Callable[[str], None]) -> int | None:
+    try:
+        return running_requests(url)
+    except MetricsError as error:
+        say(f"running requests are unknown: {error}")
+        return None

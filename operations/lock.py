@@ -4,6 +4,7 @@ import datetime
 import getpass
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -48,37 +49,44 @@ class Locks:
         self.lost = lost
         self.held: set[str] = set()
 
-    def _node(self, name: str, verb: str, *words: str) -> Output:
+    def _node(self, name: str, verb: str, *words: str, timeout_s: float = 60) -> Output:
         """Call a verb without relying on what is installed there: the first rollout has nothing installed."""
-        return run(self.hosts[name], ("bash", "-s", "--", verb, *words), stdin=node_script(), timeout_s=60)
+        return run(self.hosts[name], ("bash", "-s", "--", verb, *words), stdin=node_script(), timeout_s=timeout_s)
 
     def acquire(self, lease_s: int) -> None:
-        """Lock every node in name order. Raises LockError after giving back what was taken."""
+        """Lock every node in name order. Raises LockError after giving back what was taken.
+
+        One after the other: so, of runs whose nodes overlap, one always gets all of its own.
+        """
         for name in sorted(self.hosts):
+            asked = time.monotonic()
             output = self._node(name, "lock", holder(), self.run_id, str(lease_s))
             if output.reason is not None:
                 self.release()
                 raise LockError(_why(name, output))
             self.held.add(name)
-        gevent.spawn(self._keep, lease_s)
+            gevent.spawn(self._keep, name, lease_s, asked)
 
     def release(self, names: Iterable[str] | None = None) -> None:
         """Give locks back, all of them by default. A silent node keeps its lock until the lease runs out."""
 
         def one(name: str) -> None:
+            self.held.discard(name)  # first: a renewal that comes after the unlock is no loss
             self._node(name, "unlock", self.run_id)
-            self.held.discard(name)
 
         for _ in Pool(256).imap_unordered(one, sorted(self.held if names is None else self.held & set(names))):
             pass
 
-    def _keep(self, lease_s: int) -> None:
+    def _keep(self, name: str, lease_s: int, renewed: float) -> None:
+        """Renew the lease of one node while it is held. A node that is silent has until the lease is over."""
         while True:
             gevent.sleep(lease_s / 3)
-            if not self.held:
+            if name not in self.held:
                 return
-            jobs = {name: gevent.spawn(self._node, name, "renew", self.run_id, str(lease_s)) for name in self.held}
-            for name, job in jobs.items():
-                reason = job.get().reason
-                if reason is not None and name in self.held:
-                    self.lost(f"the lock of {name} could not be renewed: {reason}")
+            asked = time.monotonic()
+            output = self._node(name, "renew", self.run_id, str(lease_s), timeout_s=max(lease_s / 3, 2))
+            if output.reason is None:
+                renewed = asked
+            elif name in self.held and (output.value("held") is not None or time.monotonic() - renewed >= lease_s):
+                self.lost(f"the lock of {name} is lost: {output.reason}")
+                return

@@ -30,6 +30,10 @@ class Call(Frozen):
     words: tuple[str, ...] = Field(min_length=1)
     stdin: str = Field(default="", repr=False)
 
+    def held_by(self, run: str) -> "Call":
+        """The same call, refused where the lock of the node is not that run's."""
+        return self.model_copy(update={"words": ("holding", run, *self.words)})
+
 
 class Apply(Frozen):
     """What is run on a node: a fixed command without any data, and the text that it reads and carries out."""

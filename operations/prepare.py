@@ -145,8 +145,11 @@ def _run(
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: _apply(rollout, host, secret),
-        again=lambda rollout, some: survey(
-            invocation.fleet, {**observe(invocation, some, secret), **silent}, secret, invocation.prune
+        again=lambda: survey(
+            invocation.fleet,
+            {**observe(invocation, list(hosts.values()), secret), **silent},
+            secret,
+            invocation.prune,
         ),
     )
 
@@ -159,7 +162,9 @@ def _apply(rollout: Run, host: "Host", secret: Secrets) -> str | None:
     for step in rollout.steps.get(name, []):
         release = rollout.survey.releases[name, step.service]
         values = secret.of(f"{name}/{step.service}")
-        calls.append(stage_call(step.service, step.release, release_files(release, environment_file(values))))
+        calls.append(
+            stage_call(step.service, step.release, release_files(release, environment_file(values))).held_by(rollout.id)
+        )
     if facts is None or not (calls or outdated_support(facts)):
         return None
     apply = apply_command(outdated_support(facts), calls)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from gevent.lock import RLock
 from pyinfra.api import operation
 
-from operations.cycle import Turn, roll
+from fleet.difference import Change
+from fleet.gate import EVERYWHERE
+from operations.cycle import LockLost, Turn, roll
 from operations.lock import LockError
 from operations.run import Run
 from operations.show import console, result_table
@@ -21,9 +23,6 @@ from operations.survey import Survey
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
-
-STALE_S = 60
-"""Facts older than this are looked at again when a host's turn comes."""
 
 _guard = RLock()
 _begun: list[Run | Exception] = []
@@ -57,7 +56,7 @@ def lock_nodes(state: "State", host: "Host", rollout: Run, lease_s: int) -> bool
             rollout.locks.acquire(lease_s)
         except LockError as error:
             return str(error)
-        changed = _moved(rollout.survey, rollout.again(rollout, list(rollout.hosts.values())))
+        changed = _moved(rollout.survey, _look(rollout), frozenset(rollout.hosts))
         if changed:
             rollout.locks.release()
         return changed
@@ -69,21 +68,35 @@ def lock_nodes(state: "State", host: "Host", rollout: Run, lease_s: int) -> bool
     return True
 
 
-def _moved(before: Survey, after: Survey) -> str | None:
-    """What differs between the survey that was judged and the one of now, or None."""
-    if before.unread.keys() != after.unread.keys():
-        return f"nodes that answer: want as before, found {sorted(after.unread) or 'all'} silent; run again"
-    old = {(c.node, c.service): c for c in before.changes}
-    for change in after.changes:
-        if old.get((change.node, change.service)) != change:
-            return (
-                f"{change.node}/{change.service} changed between the gates and the lock: now {change.kind}; run again"
-            )
-    worse = after.failing - before.failing
-    if worse:
-        verdict = next(v for v in after.verdicts if v.stops and v.node in worse)
-        return f"a gate that passed fails now: {verdict}; run again"
-    return None
+def _look(rollout: Run) -> Survey:
+    """All nodes once more, also those without a turn: whether a replica is the last one is seen on the others."""
+    rollout.looked = time.monotonic()
+    return rollout.again()
+
+
+def _moved(before: Survey, after: Survey, nodes: frozenset[str]) -> str | None:
+    """What differs on these nodes between the survey that was judged and the one of now, or None."""
+    for node in sorted(nodes & (after.unread.keys() - before.unread.keys())):
+        return f"{node} answered to the gates and is silent now: {after.unread[node]}; run again"
+    old, new = ({(c.node, c.service): c for c in survey.changes if c.node in nodes} for survey in (before, after))
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            found = _words(old.get(key), new.get(key))
+            return f"{'/'.join(key)} changed after the gates had judged it: {found}; run again"
+    worse = [v for v in after.verdicts if v.stops and v.node in {*nodes, EVERYWHERE} and v.node not in before.failing]
+    return f"a gate that passed fails now: {worse[0]}; run again" if worse else None
+
+
+def _words(old: Change | None, new: Change | None) -> str:
+    """What one look found that the other did not."""
+    kinds = f"{old.kind if old else 'absent'} -> {new.kind if new else 'absent'}"
+    files = [
+        diff.path
+        for diff in (*(old.files if old else ()), *(new.files if new else ()))
+        if diff not in (old.files if old else ()) or diff not in (new.files if new else ())
+    ]
+    words = [word for word in (new.words if new else ()) if old is None or word not in old.words]
+    return "; ".join(dict.fromkeys([*([] if old and new and old.kind == new.kind else [kinds]), *words, *files]))
 
 
 def stage(state: "State", host: "Host", rollout: Run) -> bool:
@@ -98,27 +111,38 @@ def stage(state: "State", host: "Host", rollout: Run) -> bool:
     return False
 
 
-def turn(state: "State", host: "Host", rollout: Run, probes: list[Path], looked: float) -> bool:
+def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool:
     """One host's turn: every service of it that changes. A failure stops the rollout and gives the lock back."""
     if rollout.stopped:
         return True
-    if time.monotonic() - looked > STALE_S:
-        why = _moved_here(rollout, host)
+    try:
+        why = _moved_since(rollout, host.name)
         if why:
             return _failed(rollout, host, why)
-    for step in rollout.steps.get(host.name, []):
-        if rollout.stopped:
-            return True
-        if not roll(Turn(rollout=rollout, host=host, probes=probes), step):
-            return _failed(rollout, host, f"{step.node}/{step.service} did not get its new release")
-    return _remove(rollout, host)
+        for step in rollout.steps.get(host.name, []):
+            if rollout.stopped:
+                return True
+            if not roll(Turn(rollout=rollout, host=host, probes=probes), step):
+                return _failed(rollout, host, f"{step.node}/{step.service} did not get its new release")
+        return _remove(rollout, host)
+    except LockLost as error:
+        return _failed(rollout, host, f"{host.name}: {error}")
+    except Exception as error:
+        # pyinfra would print it and give the next host its turn. What is pending here the node undoes by itself.
+        rollout.stop(f"{host.name}: {type(error).__name__}: {error}")
+        raise
 
 
-def _moved_here(rollout: Run, host: "Host") -> str | None:
-    """Gate facts of late batches are stale: look at this one host again."""
-    now = rollout.again(rollout, [host])
-    bad = [v for v in now.verdicts if v.stops and v.node == host.name]
-    return f"a gate that passed fails now: {bad[0]}" if bad else None
+def _moved_since(rollout: Run, node: str) -> str | None:
+    """Facts of late batches are stale: the first host of a batch looks again, for all of them."""
+    number = next(n for n, batch in enumerate(rollout.batches) if node in batch)
+
+    def look() -> Survey | None:
+        fresh = time.monotonic() - rollout.looked < rollout.survey.fleet.rollout.look_again_s
+        return None if fresh else _look(rollout)
+
+    now = rollout.once(f"look before batch {number}", look)
+    return None if now is None else _moved(rollout.survey, now, frozenset({node}))
 
 
 def _failed(rollout: Run, host: "Host", why: str) -> bool:

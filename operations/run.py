@@ -2,6 +2,7 @@
 
 import json
 import secrets as random
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -51,8 +52,8 @@ class Run:
     batches: list[list[str]]
     apply: Callable[["Run", "Host"], str | None]
     """Stages what a host needs; gives the reason where it could not."""
-    again: Callable[["Run", list["Host"]], Survey]
-    """Looks at hosts once more."""
+    again: Callable[[], Survey]
+    """Looks at all nodes once more, those included that have no turn."""
     dry: bool = False
     report: Path | None = None
     """Where the result goes for machines."""
@@ -60,6 +61,8 @@ class Run:
     id: str = field(default_factory=lambda: random.token_hex(8))
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
     stopped: str | None = None
+    looked: float = field(default_factory=time.monotonic)
+    """When the nodes were last looked at, by the monotonic clock."""
     guard: Any = field(default_factory=RLock, repr=False)
     shared: dict[str, Any] = field(default_factory=dict, repr=False)
     locks: Locks = field(init=False, repr=False)

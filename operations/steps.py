@@ -36,8 +36,10 @@ class Step:
 
     @property
     def deadline_s(self) -> int:
-        """Seconds after which the node undoes by itself: load, proof, and a margin for the controller's own work."""
-        return self.policy.start_budget_s + self.policy.proof_s + 60
+        """Seconds after which the node undoes by itself: the old engine's end, load, every probe, and a margin."""
+        policy = self.policy
+        probes = policy.proof_s * max(len(policy.proof), 1)
+        return policy.stop_grace_s + policy.start_budget_s + probes + policy.undo_margin_s
 
 
 def _served_name(argv: list[Any], fallback: str) -> str:

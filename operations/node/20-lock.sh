@@ -11,6 +11,7 @@ lock_guard() {
 }
 
 held_by_other() {
+  result error "the lock of this node is held by ${HOLDER:-nobody}${RUN:+, run $RUN, lease until $EXPIRES}"
   result held "$HOLDER"
   result since "$SINCE"
   result expires "$EXPIRES"
@@ -39,6 +40,13 @@ verb_renew() { # RUN LEASE_S
   lock_guard
   [[ $RUN == "$1" ]] || held_by_other
   take_lock "$HOLDER" "$SINCE" "$1" "$2"
+}
+
+# A controller that slept longer than its lease must not go on where another has taken over, or may at any moment.
+require_lock() { # RUN
+  lock_guard
+  [[ $RUN == "$1" ]] && ((EPOCHSECONDS < EXPIRES)) || held_by_other
+  service_unlock
 }
 
 verb_unlock() { # RUN

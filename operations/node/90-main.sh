@@ -32,8 +32,15 @@ check_call() { # VERB ARGUMENTS
   [[ $EUID == 0 || $verb == wait-health ]] || die "$verb must run as root, found user $EUID"
 }
 
-main() {
-  check_call "${1-}" "${@:2}"
+main() { # [holding RUN] VERB ARGUMENTS: with `holding`, only while the lock of this node is that run's
+  if [[ ${1-} == holding ]]; then
+    [[ ${2-} =~ ${WORDS[RUN]} ]] || wrong_call "holding: want RUN to match ${WORDS[RUN]}, found '${2-}'"
+    check_call "${3-}" "${@:4}"
+    require_lock "$2"
+    shift 2
+  else
+    check_call "${1-}" "${@:2}"
+  fi
   "verb_${1//-/_}" "${@:2}"
 }
 
