@@ -89,11 +89,14 @@ def engine_env(plan: Plan) -> dict[str, str]:
 
 
 def _gpu_words(plan: Plan) -> list[str]:
-    """The GPUs by index, through CDI; docker understands the same names from 28.2 on."""
-    layout = plan.layout
-    return [
-        word for gpu in sorted(layout.device_order if layout else ()) for word in ("--device", f"nvidia.com/gpu={gpu}")
-    ]
+    """The GPUs by index: for podman through CDI, for docker by the NVIDIA runtime's own option.
+
+    Docker parses --gpus as CSV, so a list of devices needs double quotes of its own.
+    """
+    gpus = sorted(plan.layout.device_order) if plan.layout else []
+    if plan.node.runtime == "docker":
+        return ["--gpus", f'"device={",".join(map(str, gpus))}"']
+    return [word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
 
 
 def container_argv(plan: Plan) -> tuple[str, ...]:

@@ -100,3 +100,13 @@ def test_a_plan_without_a_layout_has_no_command() -> None:
     for made in (engine_argv, engine_env):
         with pytest.raises(ValueError, match="more than one layout fits"):
             made(plan(layout="auto"))
+
+
+def test_docker_gets_its_gpus_as_one_csv_value_and_podman_by_their_cdi_names() -> None:
+    service = {"layout": {"tp": 2}, "gpus": [4, 5], "speculative": "none"}
+    assert after(container_argv(plan(node(runtime="docker"), **service)), "--gpus") == '"device=4,5"'
+    podman = container_argv(plan(**service))
+    assert [podman[i + 1] for i, word in enumerate(podman) if word == "--device"] == [
+        "nvidia.com/gpu=4",
+        "nvidia.com/gpu=5",
+    ]
