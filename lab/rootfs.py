@@ -56,7 +56,6 @@ def building(folder: Path, progress: Callable[[str], None]) -> Iterator[Path | N
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f".{folder.name}.lock", "w") as lock:
-        os.set_inheritable(lock.fileno(), True)  # a builder that outlives a killed run keeps the lock
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -74,24 +73,16 @@ def building(folder: Path, progress: Callable[[str], None]) -> Iterator[Path | N
 
 
 def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
-    # In a mount namespace of its own: what debootstrap mounts goes with it, also where it is killed.
-    command = [
-        "unshare",
-        "--mount",
-        "debootstrap",
-        "--variant=minbase",
-        f"--include={','.join(PACKAGES)}",
-        SUITE,
-        str(target),
-    ]
+    # In namespaces of its own, and not longer than this process: where either is killed, children and mounts go too.
+    inside = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    packages = f"--include={','.join(PACKAGES)}"
+    command = [*inside, "debootstrap", "--variant=minbase", packages, SUITE, str(target)]
     mirror = _own_mirror()
     if mirror:
         command.append(mirror)
     steps = 0
     lines: list[str] = []
-    running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment(), close_fds=False
-    )
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment())
     assert running.stdout is not None
     for line in running.stdout:
         lines.append(line.rstrip())
