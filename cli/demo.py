@@ -3,115 +3,149 @@
 Where the lab cannot run (not root, not Linux) the same plan, gates and difference run on recorded nodes.
 """
 
+import datetime
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from cli import session  # first: it patches sockets for pyinfra's connections
-from declare.invocation import Invocation, for_command
+from cli.lab import progress
+from declare.invocation import for_command
+from fleet.plan import Plan
 from lab import host
 from lab.lab import Lab
-from operations.run import stored_proof
-from operations.show import result_table
-from operations.steps import API_KEY
-from operations.survey import Survey
+from operations.prepare import api_key
+from operations.proof import proven_at, stored_proof
+from operations.show import console, result_table
+from operations.survey import Secrets
 from probes.ask import ask
 from probes.evidence import Endpoint, Limits
 from probes.exchange import ExchangeError
 
 PROJECT = Path(__file__).resolve().parent.parent
-out = Console(highlight=False)
+FLEET = "lab"
+"""Always: a FLEET of the caller's shell may be one that serves people."""
 QUESTION = "What is 17 + 25?"
+NEXT = (
+    ("what runs where", ".venv/bin/fleet status"),
+    ("the exact command and environment of a service", ".venv/bin/fleet cmd glm a1"),
+    (
+        "what a change would do, then do it, then take it back",
+        ".venv/bin/pyinfra inventory.py deploy.py --dry --diff --limit h1 --data max_model_len=65536",
+        ".venv/bin/pyinfra inventory.py deploy.py -y --limit h1 --data max_model_len=65536",
+        ".venv/bin/pyinfra inventory.py rollback.py -y --limit h1",
+    ),
+    (
+        "a lost GPU, and how it is refused",
+        ".venv/bin/fleet lab set a1 --fault gpu-lost:3",
+        ".venv/bin/pyinfra inventory.py deploy.py --dry",
+        ".venv/bin/fleet lab set a1 --clear",
+    ),
+    ("the end, without a trace", "make clean"),
+)
+out = console()
 
-NEXT = """
-[bold]Try next[/] (from this folder)
-  .venv/bin/fleet status
-  .venv/bin/pyinfra inventory.py deploy.py --dry --diff --limit h1 --data max_model_len=65536
-  .venv/bin/pyinfra inventory.py deploy.py -y --limit h1 --data max_model_len=65536
-  .venv/bin/pyinfra inventory.py rollback.py -y --limit h1
-  .venv/bin/fleet cmd glm a1
-  .venv/bin/fleet lab set a1 --fault gpu-lost:3    then look at the gates: deploy.py --dry
-  .venv/bin/fleet lab down                         or make clean, which leaves no trace
-"""
 
-
-def pyinfra(*words: str, **env: str) -> int:
+def pyinfra(fleet: str, *words: str) -> int:
     """Run pyinfra as a user would, and show how it is called."""
     command = [str(Path(sys.executable).parent / "pyinfra"), "inventory.py", *words]
-    shown = " ".join([*(f"{name}={value}" for name, value in env.items()), "pyinfra", *command[1:]])
-    out.print(f"\n[bold]$ {shown}[/]")
-    return subprocess.run(command, cwd=PROJECT, env={**os.environ, **env}, stdin=subprocess.DEVNULL).returncode
+    named = "" if fleet == FLEET else f"FLEET={fleet} "
+    out.print(f"\n[bold]$ {named}.venv/bin/pyinfra {shlex.join(command[1:])}[/]")
+    environment = {**os.environ, "FLEET": fleet}
+    return subprocess.run(command, cwd=PROJECT, env=environment, stdin=subprocess.DEVNULL).returncode
 
 
 def offline(reason: str) -> int:
     """The same decisions on recorded nodes."""
-    out.print(f"No lab here ({reason}).")
+    out.print(f"No lab here: {reason}.")
     out.print("Plan, gates and difference of three recorded nodes follow. Nothing is started, nothing is contacted.")
-    code = pyinfra("deploy.py", "--dry", "--diff", FLEET="recorded")
-    out.print(
-        "\n[bold]Nothing was started[/]: this was the plan of recorded nodes. As root on Linux, make demo boots a lab."
-    )
+    code = pyinfra("recorded", "deploy.py", "--dry", "--diff")
+    out.print("\n[bold]Nothing was started[/], nothing was contacted: this was the plan of three recorded nodes.")
+    out.print("As root on Linux, make demo boots a lab of three systemd hosts and rolls out on it.")
     return code
 
 
-def _rows(found: Survey, invocation: Invocation, secrets: session.Secrets) -> list[dict[str, str]]:
-    """One row a service: what lies there, and what it answers now."""
-    rows = []
-    for plan in found.plans:
-        lies = plan.installed
-        key = secrets.of(f"{plan.node.name}/{plan.service.name}").get(API_KEY)
-        url = f"http://{plan.node.address}:{plan.service.port}"
-        endpoint = Endpoint(url=url, model=plan.service.served_name, api_key=key)
-        try:
-            said = str(ask(endpoint, QUESTION, Limits(total_s=30)))
-        except ExchangeError as error:
-            said = f"NO ANSWER: {error}"
-        rows.append(
-            {
-                "node": plan.node.name,
-                "service": plan.service.name,
-                "layout": str(plan.layout),
-                "partition": plan.layout.partition_text if plan.layout else "-",
-                "release": (lies.current if lies else None) or "-",
-                "endpoint": url,
-                "proof": stored_proof(lies.proof) if lies and lies.proof else "-",
-                f"asked now: {QUESTION}": said,
-            }
-        )
-    return rows
+def boot() -> bool:
+    """Boot the lab; True where it ran already."""
+    out.print("[bold]Lab[/]: three systemd hosts with sshd; their nvidia-smi replays recorded nodes.")
+    out.print("The engine is a stand-in that takes vLLM's argv and speaks its HTTP interface; it is not vLLM.")
+    with out.status("starting the lab (the first time installs its root file system, about a minute)") as spinner:
+        report = Lab(progress=progress(spinner.update)).up()
+    out.print(f"lab: booted {', '.join(report.started)}" if report.started else "lab: runs already")
+    return not report.started
 
 
-def show() -> int:
-    """Ask each node for a completion and print the table. 1 where one does not answer."""
-    invocation = for_command(None)
-    with session.connected(invocation, [p.node.name for p in invocation.fleet.placements]) as connected:
-        found = connected.survey()
-        rows = _rows(found, invocation, connected.secret)
+def _question(plan: Plan, secret: Secrets) -> str:
+    """What the service answers now, or why it does not."""
+    endpoint = Endpoint(url=_url(plan), model=plan.service.served_name, api_key=api_key(plan, secret) or None)
+    try:
+        return str(ask(endpoint, QUESTION, Limits(total_s=30)))
+    except ExchangeError as error:
+        return f"NO ANSWER: {error}"
+
+
+def _url(plan: Plan) -> str:
+    return f"http://{plan.node.address}:{plan.service.port}"
+
+
+def _row(plan: Plan) -> dict[str, str]:
+    lies = plan.installed
+    return {
+        "node": plan.node.name,
+        "service": plan.service.name,
+        "layout": str(plan.layout),
+        "partition": plan.layout.partition_text if plan.layout else "-",
+        "release": (lies.current if lies else None) or "-",
+        "endpoint": _url(plan),
+        "proof": stored_proof(lies.proof) if lies and lies.proof else "-",
+    }
+
+
+def show(began: datetime.datetime, booted: bool) -> int:
+    """Ask each service something and print what serves. 1 where one does not answer."""
+    invocation = for_command(FLEET)
+    with session.connected(invocation, list(invocation.nodes)) as connected:
+        plans = connected.survey().plans
+    out.print(f"\n[bold]A chat completion of each[/]: {QUESTION}")
+    answers = [_question(plan, connected.secret) for plan in plans]
+    for plan, answer in zip(plans, answers, strict=True):
+        out.print(f"  {plan.node.name}/{plan.service.name}: {answer}", markup=False)
     out.print()
-    out.print(result_table(rows, "What serves now"))
-    return int(any(value.startswith("NO ANSWER") for row in rows for value in row.values()))
+    out.print(result_table([_row(plan) for plan in plans], "What serves now"))
+    proofs = [proven_at(plan.installed.proof) for plan in plans if plan.installed and plan.installed.proof]
+    if not booted and all(when is not None and when < began for when in proofs):
+        out.print("\n[green]Nothing was changed[/]: the lab ran already, and every service is as declared.")
+    return int(any(answer.startswith("NO ANSWER") for answer in answers))
+
+
+def _print_next() -> None:
+    out.print("\n[bold]Try next[/], in this folder:")
+    for what, *commands in NEXT:
+        out.print(f"  [dim]# {what}[/]")
+        for command in commands:
+            out.print(f"  {command}", markup=False, soft_wrap=True)
+    if os.environ.get("FLEET", FLEET) != FLEET:
+        out.print(f"\n[yellow]FLEET is {os.environ['FLEET']} in this shell[/]: unset it first, or these act on it.")
 
 
 def main() -> int:
     """The whole demo; its exit code."""
+    reason = host.unfit()
+    if reason:
+        return offline(reason)
+    began = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     try:
-        host.require_fit()
+        ran_already = boot()
     except host.LabError as error:
-        return offline(str(error))
-    out.print("[bold]Lab[/]: three systemd hosts with sshd; their nvidia-smi replays recorded nodes.")
-    out.print("The engine is a stand-in that takes vLLM's argv and speaks its HTTP interface; it is not vLLM.")
-    with out.status("starting the lab (the first time installs its root file system, about a minute)") as spinner:
-        report = Lab(progress=spinner.update).up()
-    out.print(
-        f"lab: booted {', '.join(report.started)}" if report.started else "lab: runs already, nothing was changed"
-    )
-    code = pyinfra("deploy.py", "-y")
-    if code == 0:
-        code = show()
-    out.print(NEXT if code == 0 else "\n[bold red]The demo did not end as it should; see above.[/]")
+        out.print(f"[bold red]no lab[/]: {error}", soft_wrap=True)
+        return 1
+    code = pyinfra(FLEET, "deploy.py", "-y") or show(began, booted=not ran_already)
+    if code:
+        out.print("\n[bold red]The demo did not end as it should; see above.[/]")
+    else:
+        _print_next()
     return code
 
 

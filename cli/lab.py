@@ -31,7 +31,7 @@ def up(
 ) -> None:
     """Boot the lab; hosts that run already are left alone."""
     with _spoken_errors(), console.status("starting") as spinner:
-        lab = Lab(name, nodes, progress=_progress(spinner.update))
+        lab = Lab(name, nodes, progress=progress(spinner.update))
         report = lab.up()
     if report.started:
         kept = f"; {len(report.kept)} ran already" if report.kept else ""
@@ -134,7 +134,7 @@ def _table(nodes: list[NodeStatus]) -> Table:
     return table
 
 
-def _progress(update: Callable[[str], None]) -> Callable[[str], None]:
+def progress(update: Callable[[str], None]) -> Callable[[str], None]:
     """On a terminal a spinner with the step; in a log one line a kind of step."""
     if console.is_terminal:
         return update

@@ -76,10 +76,11 @@ def _print_diff(out: Console, lines: list[str]) -> None:
 
 
 def result_table(rows: Sequence[dict[str, str]], title: str) -> Table:
-    """Rows with the same keys, in the order of the first."""
+    """Rows with the same keys, in the order of the first. Where the terminal is too narrow, the last column folds."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in rows[0] if rows else ():
-        table.add_column(name, overflow="fold")
+    names = list(rows[0]) if rows else []
+    for name in names:
+        table.add_column(name, overflow="fold", no_wrap=name != names[-1])
     for row in rows:
         table.add_row(*(escape(value) for value in row.values()))
     return table
