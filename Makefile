@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help venv demo test lint unit lab-test bench docs clean
+.PHONY: help venv demo test lint unit lab-test bench docs recorded clean
 
 help:
-	@echo 'make demo    set up, boot a lab of three real systemd hosts, roll out on it, show the result (root on Linux;'
-	@echo '             anywhere else: plan, gates and diff of recorded nodes)'
-	@echo 'make test    set up, lint, types, unit, property and lab tests (lab tests need root on Linux)'
-	@echo 'make venv    only .venv, with .venv/bin/fleet and .venv/bin/pyinfra'
-	@echo 'make bench   this project beside ansible-core and mitogen on the same lab (long)'
-	@echo 'make docs    write docs/gates.md anew from the code'
-	@echo 'make clean   every trace: labs with their interfaces, mounts and processes, caches, .venv'
+	@echo 'make demo      set up, boot a lab of three real systemd hosts, roll out on it, show the result (root on Linux;'
+	@echo '               anywhere else: plan, gates and diff of recorded nodes)'
+	@echo 'make test      set up, lint, types, unit, property and lab tests (lab tests need root on Linux)'
+	@echo 'make venv      only .venv, with .venv/bin/fleet and .venv/bin/pyinfra'
+	@echo 'make bench     this project beside ansible-core and mitogen on the same lab (long)'
+	@echo 'make docs      write docs/gates.md anew from the code'
+	@echo 'make recorded  record the nodes of inventory/recorded anew, from a lab (root on Linux)'
+	@echo 'make clean     remove every trace of this checkout: labs with interfaces, mounts and processes, caches, .venv'
 
 venv: $(VENV)/.complete
 
@@ -43,8 +44,13 @@ bench: venv
 docs: venv
 	$(BIN)/python -m cli.docs
 
+recorded: venv
+	$(BIN)/python -m cli.record
+
 clean:
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m cli.clean; fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m cli.clean; \
+	elif grep -qs '"$(CURDIR)/.lab/' /run/vllm-fleet-lab/*/lab.json; then \
+	    echo 'a lab of this folder runs, and .venv, which can end it, is gone: make venv, then make clean' >&2; exit 1; fi
 	@rm -rf $(VENV) .lab .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info pyinfra-debug.log
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	@echo 'clean: no lab, no cache, no .venv is left'
+	@echo 'clean: .venv, .lab and caches of this folder are gone'
