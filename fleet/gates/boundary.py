@@ -26,7 +26,7 @@ def _cut(plan: Plan, architecture: Architecture) -> Partition:
     cut = layout_of(plan)
     parts = cut.partition or ()
     if len(parts) != cut.pp or sum(parts) != architecture.layers or min(parts) < 0:
-        raise Undecidable(f"a partition of {architecture.layers} layers in {cut.pp} stages", _text(parts) or "none")
+        raise Undecidable(f"a partition of {architecture.layers} layers in {cut.pp} stages", _text(parts))
     return parts
 
 

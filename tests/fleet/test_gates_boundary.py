@@ -63,6 +63,7 @@ def test_models_that_share_no_indices_may_be_cut_anywhere() -> None:
     passes("stage-boundary", cut(41, 39, config=LLAMA))
     passes("stage-boundary", cut(20, 20, 20, 20, config=LLAMA))
     passes("pp-evidence", cut(20, 20, 20, 20, config=LLAMA))
+    passes("stage-boundary", cut(41, 3, config=LLAMA))  # a wrong sum is for `partition-sum` to say
     passes("stage-boundary", cut(41, 37, config=GLM | {"index_topk_freq": None}))
 
 
@@ -91,6 +92,7 @@ def test_four_stages_are_refused_aligned_and_repaired_included(repaired: bool) -
     fails(
         "pp-evidence",
         cut(*FOUR, boundary_repaired=repaired),
+        "PP 4 on an index-sharing model and no run",
         "20 % of answers degenerate without speculation, 45 % with MTP",
         "at least 200 trials with none bad",
         f"{MODEL}, engine 0.30.0, partition 22,20,20,16",

@@ -38,6 +38,17 @@ def test_an_automatic_choice_falls_back_and_says_so() -> None:
     passes("speculation-fallback", engine("0.30.0", speculative="auto"))
 
 
+@pytest.mark.parametrize("gate", ["speculation-pp", "ngram-v2", "runner", "mtp-layers"])
+def test_no_speculation_is_always_possible(gate: str) -> None:
+    passes(gate, engine("0.29.0", speculative="none"))
+    passes(gate, engine("0.99.0", speculative="none", v2_runner=True))
+
+
+def test_ngram_is_told_once_and_not_as_a_matter_of_the_runner() -> None:
+    passes("runner", fleet_with(speculative="ngram"))
+    passes("runner", fleet_with(speculative="ngram", v2_runner=True, **ONE_STAGE))
+
+
 def test_ngram_is_not_asked_of_the_v2_runner() -> None:
     passes("ngram-v2", fleet_with(speculative="ngram", **ONE_STAGE))
     passes("ngram-v2", fleet_with(speculative="ngram", v2_runner=False, **ONE_STAGE))
