@@ -74,12 +74,13 @@ def ensure_bridge(lab: str, subnet: IPv4Network) -> None:
         ]
     )
     neighbour = Path("/proc/sys/net/ipv4/neigh") / bridge
-    # A host that is cut off or gone is found out in well under a second instead of three or more.
+    # A host that is cut off or gone is found out in about four seconds instead of half a minute.
     for setting, value in (
         ("mcast_solicit", "1"),
         ("ucast_solicit", "1"),
         ("retrans_time_ms", "250"),
         ("delay_first_probe_time", "1"),
+        ("base_reachable_time_ms", "2000"),
     ):
         (neighbour / setting).write_text(value)
 

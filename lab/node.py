@@ -103,8 +103,11 @@ def console(lab: str, node: str, lines: int = 15) -> str:
         return "(no console)"
 
 
-def answers(address: str, timeout_s: float = 1.0) -> bool:
-    """Whether an SSH server says hello at this address."""
+def answers(address: str, timeout_s: float = 10.0) -> bool:
+    """Whether an SSH server says hello at this address.
+
+    The default is patient: on a busy machine a host may need seconds, and `up` replaces one that does not answer.
+    """
     try:
         with socket.create_connection((address, 22), timeout=timeout_s) as connection:
             return connection.recv(4) == b"SSH-"
@@ -117,7 +120,7 @@ def wait_until_answer(lab: str, nodes: Iterable[naming.NodeName], limit_s: float
     deadline = time.monotonic() + limit_s
     waiting = list(nodes)
     while waiting:
-        waiting = [node for node in waiting if not answers(node.address, 0.3)]
+        waiting = [node for node in waiting if not answers(node.address, 2.0)]
         if not waiting:
             return
         if time.monotonic() > deadline:
