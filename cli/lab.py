@@ -35,7 +35,10 @@ def up(
         report = lab.up()
     if report.started:
         kept = f"; {len(report.kept)} ran already" if report.kept else ""
-        console.print(f"lab {name}: booted {_shortened(report.started)}{kept}; inventory in {lab.folder / 'fleet'}")
+        console.print(
+            f"lab {name}: booted {_shortened(report.started)}{kept}; inventory in {lab.folder / 'fleet'}",
+            soft_wrap=True,
+        )
     else:
         console.print(f"lab {name}: {len(report.kept)} hosts run already; nothing was changed")
     if report.outdated:
