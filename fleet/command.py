@@ -109,9 +109,11 @@ def container_argv(plan: Plan) -> tuple[str, ...]:
     if runtime == "podman":
         # The unit's own cgroup holds the container, so that systemd accounts for it and ends it.
         argv += ["--replace", "--sdnotify", "ignore", "--cgroups", "split", "--ulimit", "host"]
+        # The engine writes to the unit's own journal stream: each line is logged once, and survives the container.
+        argv += ["--log-driver", "passthrough"]
     else:
         # The daemon starts the container, so the unit's limits do not reach it.
-        argv += ["--ulimit", "nofile=1048576:1048576", "--ulimit", "memlock=-1:-1"]
+        argv += ["--ulimit", "nofile=1048576:1048576", "--ulimit", "memlock=-1:-1", "--log-driver", "none"]
     argv += ["--network", "host", "--ipc", "private", "--shm-size", f"{service.shm_gib}g"]
     argv += ["--stop-timeout", str(service.policy.stop_grace_s)]
     argv += ["--cap-add", "SYS_NICE"] if plan.numa_bind else []
