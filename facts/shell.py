@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from pyinfra.api.command import StringCommand
 
+from facts.connection import broken, mend
 from fleet.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def run(
         arguments["_stdin"] = stdin
     text = words if isinstance(words, str) else shlex.join(words)
     try:
+        mend(host)
         with gevent.Timeout(timeout_s + 5, TimeoutError(f"no answer within {timeout_s:g} s")):
             good, lines = host.run_shell_command(StringCommand(text), print_output=show, print_input=False, **arguments)
     except Exception as error:  # paramiko, socket, gevent: all mean that the node did not answer
@@ -56,5 +58,7 @@ def run(
     output = Output(stdout="\n".join(lines.stdout_lines), stderr="\n".join(lines.stderr_lines))
     if good:
         return output
+    if broken(host) and output.value("error") is None:
+        return output.model_copy(update={"reason": "the SSH connection ended before the command did"})
     last = [line for line in (*lines.stdout_lines, *lines.stderr_lines) if line.strip()][-3:]
     return output.model_copy(update={"reason": output.value("error") or " | ".join(last) or "failed without a word"})

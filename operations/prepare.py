@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
+from facts.connection import watch
 from facts.gather import Answer, gather
 from facts.shell import run
 from fleet.batches import batches
@@ -34,6 +35,8 @@ def hosts_of(state: "State") -> tuple[dict[str, "Host"], dict[str, Answer]]:
     """Connected hosts of this run by node name, and an answer for each that could not be reached."""
     wanted = state.limit_hosts if state.limit_hosts is not None else list(state.inventory)
     reached = {host.name: host for host in wanted if host in state.active_hosts}
+    for host in reached.values():
+        watch(host)
     silent = {
         host.name: Answer(node=host.name, reason="no SSH connection (the reason is printed above)")
         for host in wanted
