@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from lab import cgroup, gpus, host, images, keys, layer, naming, network, node, rootfs, state
+from lab import cgroup, gpus, group_data, host, images, keys, layer, naming, network, node, rootfs, state
 
 
 class UpReport(NamedTuple):
@@ -160,6 +160,7 @@ class Lab:
         lines = [f"{found.address} {keys.ensure(self._host_key(found.name))}\n" for found in record.nodes]
         host.write_atomically(self.folder / "known_hosts", "".join(lines))
         self.write_inventory(self.folder / "fleet")
+        group_data.write(self.folder / "fleet" / "group_data", self.folder)
         for version, digest in images.digests(record.images).items():
             host.write_atomically(self.folder / f"image-{version}.digest", f"{digest}\n")
 

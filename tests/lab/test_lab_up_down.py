@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from declare.load import load_fleet
+from declare.site import find_site
 from lab import cgroup, host, naming, network, node, state
 from lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 Maker = Callable[[int], Lab]
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def machine_traces(lab: Lab) -> list[str]:
@@ -191,3 +194,14 @@ def test_a_lab_of_another_checkout_is_not_touched(lab: Lab, tmp_path: Path, monk
     record = state.read(lab.name)
     assert record is not None
     assert json.loads((lab.folder / "lab.json").read_text())["state"] == str(record.state)
+
+
+def test_the_fleet_of_a_lab_of_any_size_can_be_rolled_out(lab: Lab) -> None:
+    fleet = load_fleet(find_site(str(lab.folder / "fleet"), PROJECT))
+    assert {p.node.name: [s.name for s in p.services] for p in fleet.placements} == {
+        "a1": ["glm"],
+        "h1": ["qwen"],
+        "l1": ["llama"],
+    }
+    digest = (lab.folder / "image-0.30.0.digest").read_text().strip()
+    assert {s.image.digest for p in fleet.placements for s in p.services} == {digest}
