@@ -14,7 +14,7 @@ from fleet.command import STATE
 from fleet.node import Installed
 from fleet.plan import Plan
 from fleet.release import PLAN
-from operations.prepare import api_key, hosts_of, know_the_probes, observe, report_path, secrets_of, serving
+from operations.prepare import api_key, hosts_of, observe, report_path, secrets_of, serving
 from operations.run import Run
 from operations.show import console, print_gates
 from operations.steps import Step, back_step
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 def prepare(state: "State", invocation: Invocation) -> Run:
     """Look, judge the nodes (not the declared plan, which is not what will run), and find what each can go back to."""
     secret = secrets_of(invocation)
-    know_the_probes(invocation)
     hosts, silent = hosts_of(state)
     found = survey(invocation.fleet, {**observe(invocation, list(hosts.values()), secret), **silent}, secret)
     out = console(invocation.json)

@@ -22,7 +22,6 @@ from operations.secrets import SecretError
 from operations.show import console, print_changes, print_gates
 from operations.steps import API_KEY, Step, deploy_step, release_files
 from operations.survey import Secrets, Survey, request_for, resolve_secrets, survey
-from probes.load import ProbeNotLoaded, load
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -54,7 +53,6 @@ def observe(invocation: Invocation, hosts: list["Host"], secret: Secrets) -> dic
 def deploy(state: "State", invocation: Invocation) -> Run:
     """The run of deploy.py. Raises DeployError where the gates refuse, with the whole table printed before."""
     secret = secrets_of(invocation)
-    know_the_probes(invocation)
     hosts, silent = hosts_of(state)
     answers = {**observe(invocation, list(hosts.values()), secret), **silent}
     found = survey(invocation.fleet, answers, secret, invocation.prune)
@@ -71,21 +69,11 @@ def deploy(state: "State", invocation: Invocation) -> Run:
 
 
 def secrets_of(invocation: Invocation) -> Secrets:
+    """Every secret of the fleet; DeployError names the reference that cannot be read."""
     try:
         return resolve_secrets(invocation.fleet)
     except SecretError as error:
         raise DeployError(str(error)) from None
-
-
-def know_the_probes(invocation: Invocation) -> None:
-    """A probe's name with a typing mistake must not be found out after a ten-minute load."""
-    for placement in invocation.fleet.placements:
-        for service in placement.services:
-            for name in service.policy.proof:
-                try:
-                    load(name, probe_folders(invocation))
-                except ProbeNotLoaded as error:
-                    raise DeployError(f"{placement.node.name}/{service.name}: policy.proof: {error}") from None
 
 
 def _refuse_unless_passed(found: Survey) -> None:
