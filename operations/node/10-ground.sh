@@ -1,9 +1,9 @@
 #!/bin/bash
-# The node's own part of vllm-fleet, installed as /usr/local/lib/vllm-fleet/node (put together from operations/node/*.sh).
+# The node's own part of vllm-fleet, installed as /usr/local/lib/vllm-fleet/node (made of operations/node/*.sh).
 #
 # What it prints: `key=value` lines are results; a line that starts with "# " tells an operator how it goes on; a line
-# that starts with "| " is quoted from the journal. What it answers with: 0 done, 1 refused or failed (`error=` says why),
-# 2 called wrongly, 3 another run holds the lock.
+# that starts with "| " is quoted from the journal. What it answers with: 0 done, 1 refused or failed (`error=` says
+# why), 2 called wrongly, 3 another run holds the lock.
 set -u
 export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export TMPDIR=/run # bash keeps large here-strings in files; one that carries a secret must not reach a disk
@@ -22,7 +22,8 @@ die() { # TEXT
   exit 1
 }
 
-quote_lines() { # stdin: anything at all; stdout: at most 8 KiB of printable lines. A cut or broken character must not leave the node.
+# Anything at all goes in, at most 8 KiB of printable lines come out: a cut or broken character must not leave the node.
+quote_lines() {
   local line
   tail -c 8192 | while IFS= read -r line || [[ $line ]]; do printf '| %s\n' "${line//[^ -~]/?}"; done
 }
@@ -40,10 +41,11 @@ read_line() { # PATH: sets LINE, empty where there is no such file
   return 0
 }
 
-# One verb at a time changes a service. Nobody holds this while an engine loads, so an undo never waits for a hanging start.
+# One verb at a time changes a service. Nobody holds this while an engine loads: no undo waits for a hanging start.
 service_lock() { # SERVICE
   exec {GUARD}>>"$STATE/$1/.guard" || die "cannot open $STATE/$1/.guard"
-  flock -w 60 "$GUARD" || die "another verb has been changing $1 for more than 60 s; look for it with: fuser -v $STATE/$1/.guard"
+  flock -w 60 "$GUARD" \
+    || die "another verb has been changing $1 for more than 60 s; find it with: fuser -v $STATE/$1/.guard"
 }
 
 service_unlock() { exec {GUARD}>&-; }

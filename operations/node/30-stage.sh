@@ -10,7 +10,7 @@ stage_write() { # FOLDER STREAM: sets SUMS and MODES (as sha256sum and stat prin
   while read -r name mode sum bytes; do
     case $name:$mode in
       unit:600 | unit:644 | env:600 | secrets.env:600 | plan.json:600 | plan.json:644) ;;
-      *) die "stage: want unit, env, secrets.env or plan.json, readable for root only, found $name with mode $mode" ;;
+      *) die "stage: want unit, env, secrets.env (600) or plan.json, found $name with mode $mode" ;;
     esac
     [[ $bytes =~ ^[0-9]{1,7}$ ]] || die "stage: want the size of $name in bytes, found $bytes"
     printf -v mask %04o $((0666 & ~8#$mode))
@@ -25,25 +25,30 @@ stage_write() { # FOLDER STREAM: sets SUMS and MODES (as sha256sum and stat prin
   [[ ${stream:offset} == end ]] || die "stage: the stream ended before its last line; nothing was staged"
 }
 
-# systemd-analyze answers 0 for an unknown key, so what it says of this unit is a failure. What it says of other units is
-# told and no more: they are the site's. The two keys in the pattern are ignored by systemd before 254, on purpose.
+# systemd-analyze answers 0 for an unknown key (or 1, by its version), so what it says of this unit is a failure. What
+# it says of other units is told and no more: they are the site's. Two keys are left out, because systemd before 254
+# does not know them and ignores them, which is what the unit counts on.
 stage_verify() { # SERVICE FOLDER
   local said line ours bad= code
   unit_of "$1" ours
-  [[ -x /usr/bin/systemd-analyze ]] || { note "no systemd-analyze here: the unit was not verified"; return; }
+  type -P systemd-analyze >/dev/null || { note "no systemd-analyze here: the unit was not verified"; return; }
   cmp -s -- "$2/unit" "$UNITS/$ours" && return
-  install -m 644 -T -- "$2/unit" "$2/$ours" || die "cannot write $2; is the disk full?"
+  umask 022 # systemd remarks on a unit that not everyone can read
+  sed '/^RestartSteps=/d; /^RestartMaxDelaySec=/d' -- "$2/unit" >"$2/$ours" || die "cannot write $2; is the disk full?"
+  umask 077
   said=$(systemd-analyze verify --man=no --recursive-errors=no "$2/$ours" 2>&1)
   code=$?
   rm -f -- "$2/$ours"
   while IFS= read -r line; do
     [[ $line ]] && note "systemd-analyze: $line"
-    [[ $line == *"$ours"* && ! $line =~ (RestartSteps|RestartMaxDelaySec).*ignoring ]] && bad=${bad:-$line}
+    [[ $line == *"$ours"* ]] && bad=${bad:-$line}
   done <<<"$said"
-  [[ ! $bad ]] && ((code == 0)) || die "systemd-analyze refuses the unit of $1: ${bad:-exit code $code}; nothing was staged"
+  [[ ! $bad ]] && ((code == 0)) \
+    || die "systemd-analyze refuses the unit of $1: ${bad:-exit code $code}; nothing was staged"
 }
 
-stage_repair() { # NEW OLD: a complete folder whose content differs is put right file by file; plan.json goes last
+# A complete folder whose content differs is put right file by file: it may be current, so it is never away.
+stage_repair() { # NEW OLD
   local name
   for name in env secrets.env unit; do
     [[ -f $1/$name ]] || { rm -f -- "$2/$name"; continue; }
@@ -52,19 +57,22 @@ stage_repair() { # NEW OLD: a complete folder whose content differs is put right
   mv -fT -- "$1/plan.json" "$2/plan.json"
 }
 
-stage_same() { # FOLDER: do the files there have the wanted content, and are secrets where and only where they are wanted?
+stage_same() { # FOLDER: have the files there the wanted content and mode, and is there no secret that is not wanted?
   [[ -f $1/secrets.env && " ${NAMES[*]} " != *" secrets.env "* ]] && return 1
-  (cd -- "$1" && sha256sum --status -c <<<"${SUMS%$'\n'}" && [[ $(stat -c '%a %n' -- "${NAMES[@]}") == "${MODES%$'\n'}" ]]) 2>/dev/null
+  (
+    cd -- "$1" && sha256sum --status -c <<<"${SUMS%$'\n'}"
+  ) 2>/dev/null && [[ $(cd -- "$1" && stat -c '%a %n' -- "${NAMES[@]}") == "${MODES%$'\n'}" ]]
 }
 
 verb_stage() { # SERVICE ID; the stream on stdin
   local stream folder=$STATE/$1/releases changed=yes
   stream=$(cat)
-  [[ -d $folder ]] || mkdir -p -m 700 -- "$STATE" "$STATE/$1" "$folder" || die "cannot make $folder; is the disk full?"
+  [[ -d $folder ]] || mkdir -p -- "$folder" || die "cannot make $folder; is the disk full?"
   NEW=$(mktemp -d -- "$folder/.$2.XXXXXX") || die "cannot make a folder in $folder; is the disk full?"
   trap 'rm -rf -- "$NEW"' EXIT
   stage_write "$NEW" "$stream"
-  [[ " ${NAMES[*]} " == *" unit "* && ${NAMES[-1]} == plan.json ]] || die "stage: want unit and, last, plan.json; found ${NAMES[*]}"
+  [[ " ${NAMES[*]} " == *" unit "* && ${NAMES[-1]} == plan.json ]] \
+    || die "stage: want unit and, last, plan.json; found ${NAMES[*]}"
   (cd -- "$NEW" && sha256sum --quiet -c <<<"${SUMS%$'\n'}") || die "stage: what arrived for $1 $2 is not what was sent"
   stage_verify "$1" "$NEW"
   service_lock "$1"

@@ -74,7 +74,8 @@ tell_failure() { # UNIT SINCE: why it failed, and the last of its journal since 
 mark_pending() { # SERVICE ID DEADLINE_S RUN
   if ! undo_timer "$1" start; then
     systemctl daemon-reload
-    undo_timer "$1" start || die "cannot start vllm-fleet-undo@$1.timer: without it nothing would undo a failed start; nothing was changed"
+    undo_timer "$1" start \
+      || die "cannot start vllm-fleet-undo@$1.timer: nothing would undo a failed start; nothing was changed"
   fi
   write_line "$STATE/$1/pending" "$2 $EPOCHSECONDS $((EPOCHSECONDS + $3)) $4" \
     && sync -- "$STATE/$1/pending" "$STATE/$1" || give_up "$1" "cannot write $STATE/$1/pending; is the disk full?"
@@ -93,16 +94,19 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
   trap '' HUP PIPE TERM INT # a controller that dies here must not leave half a switch
   service_lock "$1"
   mark_pending "$@"
-  flip "$1" "$2" && install_unit "$1" "$2" || die "cannot switch $1 to $2; the undo timer will put the proven release back"
+  flip "$1" "$2" && install_unit "$1" "$2" \
+    || die "cannot switch $1 to $2; the undo timer will put the proven release back"
   sync -- "$STATE/$1" "$UNITS/$unit" "$UNITS"
   reload_if_needed "$unit"
-  [[ $FRESH ]] || systemctl reset-failed -- "$unit" 2>/dev/null # else the starts of earlier rollouts count against its limit
+  # Else the starts of earlier rollouts count against the unit's limit.
+  [[ $FRESH ]] || systemctl reset-failed -- "$unit" 2>/dev/null
   service_unlock
   trap - HUP PIPE TERM INT
   await_job restart "$unit" "$3"
   code=$?
   read_line "$STATE/$1/pending"
-  [[ $LINE == "$2 "*" $4" ]] || die "$2 of $1 is no longer pending: it was undone or replaced meanwhile; see $STATE/$1/undo.log"
+  [[ $LINE == "$2 "*" $4" ]] \
+    || die "$2 of $1 is no longer pending: it was undone or replaced meanwhile; see $STATE/$1/undo.log"
   result seconds $((EPOCHSECONDS - began))
   if ((code != 0)); then
     tell_failure "$unit" "$began"
@@ -112,8 +116,8 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
   result active "$2"
 }
 
-# On the files alone (--root=/): over its bus systemd would count every unit of the host as changed on disk, and the next
-# activation would pay for a reload. It reads a unit's enablement once, so it is asked whether it knows the new one.
+# On the files alone (--root=/): over its bus systemd would count every unit of the host as changed on disk, and the
+# next activation would pay for a reload. It reads a unit's enablement once, so it is asked for the new one.
 enable_unit() { # UNIT
   [[ -L $UNITS/multi-user.target.wants/$1 ]] && return
   systemctl --root=/ enable --quiet -- "$1" || return
@@ -124,7 +128,8 @@ prune_releases() { # SERVICE KEEP...: everything else goes, and what killed stag
   local folder service=$1 gone=()
   shift
   for folder in "$STATE/$service/releases"/* "$STATE/$service/releases"/.[!.]*; do
-    [[ -d $folder && " $* " != *" ${folder##*/} "* ]] && ! is_current "$service" "${folder##*/}" && gone+=("$folder")
+    [[ -d $folder && " $* " != *" ${folder##*/} "* ]] || continue
+    is_current "$service" "${folder##*/}" || gone+=("$folder")
   done
   ((${#gone[@]} == 0)) || rm -rf -- "${gone[@]}"
 }
@@ -145,7 +150,10 @@ verb_confirm() { # SERVICE ID; proof.json on stdin
   write_line "$folder/releases/$2/proof.json" "$proof" || die "cannot write proof.json; is the disk full?"
   enable_unit "$unit" || die "cannot enable $unit; $2 stays pending"
   if [[ $proven != "$2" ]]; then
-    [[ ! $proven ]] || { write_line "$folder/previous" "$proven" && previous=$proven; } || die "cannot write $folder/previous"
+    if [[ $proven ]]; then
+      write_line "$folder/previous" "$proven" || die "cannot write $folder/previous"
+      previous=$proven
+    fi
     write_line "$folder/proven" "$2" || die "cannot write $folder/proven"
   fi
   sync -- "$folder/releases/$2/proof.json" "$folder/proven" "$folder" || die "cannot write $folder/proven"

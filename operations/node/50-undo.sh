@@ -1,11 +1,11 @@
-# Undoing: the proven release comes back. Each step can be done again, and `pending` goes last, so an undo that was killed
-# anywhere is taken up again by the timer or by the next boot.
+# Undoing: the proven release comes back. Each step can be done again, and `pending` goes last, so an undo that was
+# killed anywhere is taken up again by the timer or by the next boot.
 
 proven_of() { # SERVICE: sets PROVEN, empty where no release ever proved itself here
   read_line "$STATE/$1/proven"
   PROVEN=$LINE
   [[ ! $PROVEN ]] || complete "$1" "$PROVEN" \
-    || die "cannot undo $1: its proven release $PROVEN is not complete in $STATE/$1/releases; stage and activate a release by hand"
+    || die "cannot undo $1: its proven release $PROVEN is not complete in $STATE/$1/releases; deploy it anew"
 }
 
 put_back() { # SERVICE: files only
@@ -40,7 +40,8 @@ settle() { # SERVICE REASON: the proven release is what the node will run; nothi
   undo_timer "$1" stop --no-block
 }
 
-is_due() { # SERVICE: no proof in time. A pending file that cannot be read, or a clock that was set back, is no reason to wait.
+# No proof in time. A pending file that cannot be read, or a clock that was set back, is no reason to wait.
+is_due() { # SERVICE
   local id since deadline rest
   read -r id since deadline rest <"$STATE/$1/pending"
   [[ $since$deadline =~ ^[0-9]+$ && $deadline ]] || return 0
@@ -74,6 +75,11 @@ undo_to_proven() { # SERVICE UNIT REASON
   fi
 }
 
+at_rest() { # SERVICE: nothing is pending, and what is current is what proved itself (or there is neither)
+  [[ ! -f $STATE/$1/pending ]] || return
+  if [[ $PROVEN ]]; then is_current "$1" "$PROVEN"; else [[ ! -e $STATE/$1/current ]]; fi
+}
+
 undo() { # SERVICE REASON [due]: with `due`, only where no proof came in time
   local unit
   unit_of "$1" unit
@@ -86,7 +92,7 @@ undo() { # SERVICE REASON [due]: with `due`, only where no proof came in time
   fi
   [[ ${3-} ]] && ! is_due "$1" && return
   proven_of "$1"
-  if [[ ! -f $STATE/$1/pending ]] && { [[ ! $PROVEN && ! -e $STATE/$1/current ]] || { [[ $PROVEN ]] && is_current "$1" "$PROVEN"; }; }; then
+  if at_rest "$1"; then
     undo_timer "$1" stop --no-block # of an activation that was killed before it marked anything
     result undone "${PROVEN:-none}"
     result changed no

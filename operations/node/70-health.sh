@@ -1,4 +1,4 @@
-# ExecStartPost of a service: the unit is active only when /health has answered 200. systemd's TimeoutStartSec is the budget.
+# ExecStartPost of a service: it is active only when /health has answered 200. systemd's TimeoutStartSec is the budget.
 
 # In a process of its own, because a connect may hang. It reads to the end: a reset would fill the engine's log.
 ask_health() { # PORT HOST: prints the status line
