@@ -18,7 +18,6 @@ PACKAGES = {
     "ip": "iproute2",
     "ssh": "openssh-client",
 }
-DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 
 
@@ -63,8 +62,6 @@ def require_fit() -> None:
 def ensure_packages(progress: Callable[[str], None] = lambda text: None) -> None:
     """Install what the lab runs on this machine; nothing happens where all of it is there."""
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
-    if not DEBIAN_KEYRING.exists():
-        missing.append("debian-archive-keyring")
     if not missing:
         return
     if shutil.which("apt-get") is None:

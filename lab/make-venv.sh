@@ -17,7 +17,7 @@ choose() {
 if ! chosen=$(choose); then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo 'installing Python 3 with venv'
-        export DEBIAN_FRONTEND=noninteractive
+        export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes
         apt-get update -q >/dev/null
         apt-get install -y -q --no-install-recommends python3 python3-venv >/dev/null
         # Ubuntu 22.04 has 3.10 as its python3 and 3.11 beside it.

@@ -18,6 +18,7 @@ from pathlib import Path
 from lab import host
 
 SUITE = "trixie"  # systemd 257, podman 5.4
+KEYRING = Path(__file__).parent / "debian-trixie.gpg"  # its archive's key: that of Ubuntu 22.04's keyring is too old
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "openssh-server", "iproute2", "procps", "kmod", "curl", "numactl"),
     *("podman", "crun", "conmon", "netavark", "aardvark-dns", "catatonit"),
