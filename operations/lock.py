@@ -12,7 +12,7 @@ import gevent
 from gevent.pool import Pool
 
 from facts.shell import Output, run
-from operations.node_script import node_script
+from operations.node_script import carried_call
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -51,7 +51,8 @@ class Locks:
 
     def _node(self, name: str, verb: str, *words: str, timeout_s: float = 60) -> Output:
         """Call a verb without relying on what is installed there: the first rollout has nothing installed."""
-        return run(self.hosts[name], ("bash", "-s", "--", verb, *words), stdin=node_script(), timeout_s=timeout_s)
+        call = carried_call((verb, *words))
+        return run(self.hosts[name], call.command, stdin=call.stdin, timeout_s=timeout_s)
 
     def acquire(self, lease_s: int) -> None:
         """Lock every node in name order. Raises LockError after giving back what was taken.
