@@ -216,7 +216,7 @@ class ServiceDeclaration(Frozen):
     secrets: dict[EnvName, SecretReference] = {}
     gpus: IntList | None = None
     """GPU indices that this service may use; all of the node's where absent."""
-    host: str = "0.0.0.0"
+    host: Address = "0.0.0.0"
     port: Port = 8000
     mounts: tuple[Mount, ...] = ()
     shm_gib: Count = 16

@@ -24,6 +24,11 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
+def _listens_on(host: str) -> tuple[str, ...]:
+    """The address to ask for /health, where 127.0.0.1 would not reach the engine."""
+    return () if host in ("0.0.0.0", "127.0.0.1") else (host,)
+
+
 def render_unit(plan: Plan) -> str:
     """The systemd unit of a plan."""
     return _template("vllm.service.j2").render(
@@ -31,10 +36,10 @@ def render_unit(plan: Plan) -> str:
         service=plan.service,
         layout=plan.layout,
         state=STATE,
-        node_script=NODE_SCRIPT,
         runtime=RUNTIMES[plan.node.runtime],
         container=container_name(plan.service.name),
         exec_start=exec_line(container_argv(plan)),
+        wait_health=exec_line((NODE_SCRIPT, "wait-health", str(plan.service.port), *_listens_on(plan.service.host))),
     )
 
 
