@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleet.declaration import Waiver
-from fleet.gate import EVERYWHERE, FleetView, catalogue, evaluate, gate, markdown
+from fleet.gate import EVERYWHERE, FleetView, PlacedFinding, catalogue, evaluate, gate, markdown
 from fleet.known import Undecidable
 from fleet.node import Nvidia
 from fleet.plan import NodeView, Plan
@@ -106,7 +106,7 @@ def test_a_gate_with_a_mistake_in_it_fails_and_does_not_end_the_run() -> None:
     @gate("mistaken", remedy="tell its author")
     def mistaken(plan: Plan) -> Finding | None:
         """Mistaken."""
-        raise KeyError("layers\nsecond line")
+        raise ValueError("first line\nsecond line")
 
     @gate("wrong-answer", remedy="tell its author")
     def wrong_answer(plan: Plan) -> Finding | None:
@@ -116,7 +116,8 @@ def test_a_gate_with_a_mistake_in_it_fails_and_does_not_end_the_run() -> None:
     verdicts = evaluate(fleet())
     (verdict,) = named("mistaken", verdicts)
     assert verdict.status == "fail"
-    assert "the gate could not decide: KeyError" in str(verdict) and "tell its author" in str(verdict)
+    assert verdict.got == "the gate could not decide: ValueError: first line"
+    assert verdict.remedy == "tell its author"
     assert named("wrong-answer", verdicts)[0].status == "fail"
 
 
@@ -135,6 +136,17 @@ def test_each_finding_is_a_verdict_and_only_failures_stop() -> None:
     assert str(first) == "three: want a, found b on a1/glm; restart glm on a1"
     assert (second.status, second.stops) == ("warn", False)
     assert str(third).endswith("; own remedy")
+
+
+@pytest.mark.usefixtures("own_catalogue")
+def test_a_gate_of_the_fleet_says_where() -> None:
+    @gate("somewhere", remedy="look at {service} on {node}")
+    def somewhere(fleet: FleetView) -> list[PlacedFinding]:
+        """Somewhere."""
+        return [PlacedFinding(node="a1", service="glm", want="a", got="b")]
+
+    (verdict,) = named("somewhere", evaluate(fleet()))
+    assert str(verdict) == "somewhere: want a, found b on a1/glm; look at glm on a1"
 
 
 @pytest.mark.usefixtures("own_catalogue")
@@ -215,6 +227,12 @@ def test_a_waiver_of_one_service_does_not_cover_its_neighbour() -> None:
     assert {v.service: v.status for v in named("heads-divide", verdicts)} == {"glm": "waived", "other": "fail"}
 
 
+def test_a_waiver_of_one_gate_does_not_cover_another() -> None:
+    broken = fleet_with(told=LOST, layout={"tp": 3})
+    verdicts = evaluate(broken, (waiver(),))
+    assert [v.status for v in (*named("gpu-count", verdicts), *named("heads-divide", verdicts))] == ["waived", "fail"]
+
+
 def test_a_waiver_with_a_typing_mistake_fails_and_names_the_nearest_gate() -> None:
     (verdict,) = named("waiver", evaluate(fleet(), (waiver(gate="gpu-cuont"),)))
     assert verdict.stops
@@ -223,8 +241,9 @@ def test_a_waiver_with_a_typing_mistake_fails_and_names_the_nearest_gate() -> No
     assert "fleet gates" in strange.remedy
 
 
-def test_a_waiver_that_nothing_needs_is_a_warning() -> None:
-    (verdict,) = named("waiver", evaluate(fleet(), (waiver(),)))
+@pytest.mark.parametrize("places", [{}, {"nodes": ["a1", "b1"]}, {"services": ["glm"]}])
+def test_a_waiver_that_nothing_needs_is_a_warning(places: dict[str, list[str]]) -> None:
+    (verdict,) = named("waiver", evaluate(fleet(), (waiver(**places),)))
     assert verdict.status == "warn" and "gpu-count" in verdict.got
 
 

@@ -95,9 +95,16 @@ def test_a_proven_release_whose_image_is_not_known_is_a_warning(text: str) -> No
     warns("rollback-image", proven(text), "no plan.json that names it")
 
 
+def test_a_plan_json_that_was_not_told_is_a_warning() -> None:
+    silent = installed().files[0].model_copy(update={"text": None})
+    warns("rollback-image", proven(files=(silent,)), "no plan.json that names it")
+    warns("rollback-image", proven(files=()), "no plan.json that names it")
+
+
 def test_releases_that_could_not_be_read_are_a_warning() -> None:
     warns("rollback-image", proven(proven="r0"), "release r0, whose image is not known")
     warns("rollback-image", proven(error="permission denied"), "permission denied")
+    warns("rollback-image", proven(current=None, proven=None, error="permission denied"), "permission denied")
     warns("rollback-image", fleet_with(told=facts(services_error="exit 1")), "exit 1")
 
 
@@ -160,10 +167,12 @@ def test_a_first_rollout_takes_nothing() -> None:
     "other",
     [
         None,
+        facts(),
         facts(services_error="exit 1"),
         serving(error="permission denied"),
         serving(unit=None),
         serving(proven="r0"),
+        serving(current=None, proven=None),
         serving(unit={"name": "u", "load": "loaded", "active": "failed", "sub": "failed", "enabled": "enabled"}),
     ],
 )

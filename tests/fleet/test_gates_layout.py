@@ -62,6 +62,7 @@ def test_a_stage_without_layers_is_a_warning() -> None:
 def test_a_partition_at_pp_1_is_ignored_and_the_owner_is_told() -> None:
     warns("partition", cut(78, tp=8, pp=1), "78, which the engine ignores")
     passes("partition", fleet_with(layout={"tp": 8}))
+    passes("partition-sum", fleet_with(layout={"tp": 8}))
 
 
 def test_an_even_split_is_the_engines_own_and_passes() -> None:
@@ -77,6 +78,9 @@ def test_stages_add_up_to_the_models_layers(parts: tuple[int, int]) -> None:
 
 def test_a_partition_of_an_unknown_model_does_not_add_up() -> None:
     fails("partition-sum", fleet_with(told=NO_CONFIG), "model unknown")
+    even = fleet_with(told=NO_CONFIG, layout={"tp": 4, "pp": 2})
+    fails("partition-sum", even, "model unknown")
+    passes("partition", even)  # two parts, of however many layers
 
 
 def test_ranks_fit_the_gpus() -> None:
@@ -107,6 +111,7 @@ def ordered(*order: int, **changes: Any) -> FleetView:
 def test_each_rank_has_a_gpu_of_its_own() -> None:
     passes("device-order", fleet_with())
     passes("device-order", ordered(0, 3, 1, 2))
+    passes("device-order", ordered(2, 3, 0, 1, gpus=[0, 1, 2, 3]))
     fails("device-order", ordered(0, 3, 1), "want 4 different GPUs", "found 0,3,1")
     fails("device-order", ordered(0, 3, 1, 1), "found 0,3,1,1")
     fails("device-order", ordered(0, 3, 1, 2, 2))

@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.node import Gpu, NodeFacts, Nvidia
-from tests.fleet.builders import PAIRS, facts, fails, fleet_with, gpus, node, passes, topology, warns
+from tests.fleet.builders import PAIRS, ask, facts, fails, fleet_with, gpus, node, passes, topology, warns
 
 LOST_TEXT = "GPU is lost.  Reboot the system to recover this GPU"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.86"
@@ -19,8 +19,6 @@ def with_one(index: int = 3, **changes: object) -> NodeFacts:
 
 
 def test_a_lost_gpu_is_named_with_its_text_and_a_remedy() -> None:
-    from tests.fleet.builders import ask
-
     (verdict,) = ask("gpu-count", fleet_with(told=with_one(problem=LOST_TEXT, name=None, memory_mib=None)))
     assert str(verdict) == (
         f'gpu-count: want 8, found 7 on a1 (GPU 3 is lost: "{LOST_TEXT}"); reboot a1 or set gpus.count'
@@ -44,6 +42,12 @@ def test_a_driver_that_does_not_answer_is_shown_word_for_word_on_one_line() -> N
     broken = fleet_with(told=with_gpus(error=MISMATCH))
     for gate in ("gpu-count", "gpu-model", "gpu-memory", "gpu-healthy"):
         fails(gate, broken, "Driver/library version mismatch; NVML library version: 570.86")
+
+
+def test_gpus_are_missed_one_by_one_only_where_others_are_listed() -> None:
+    (verdict,) = ask("gpu-count", fleet_with(told=with_gpus(error=MISMATCH)))
+    assert "not listed" not in str(verdict)
+    assert "found 0 on a1" in str(verdict)
 
 
 def test_another_gpu_model_is_named_with_its_gpus() -> None:
