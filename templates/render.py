@@ -1,4 +1,4 @@
-"""Jinja2 templates filled with the values of a Plan. StrictUndefined: what is missing is an error, not an empty text."""
+"""Jinja2 templates filled with the values of a Plan. StrictUndefined: what is missing is an error, never empty."""
 
 from functools import cache
 from pathlib import Path
