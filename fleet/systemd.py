@@ -65,3 +65,18 @@ def environment_line(name: str, value: str) -> str:
 def environment_file(values: dict[str, str]) -> str:
     """A whole EnvironmentFile, names in order."""
     return "".join(environment_line(name, values[name]) for name in sorted(values))
+
+
+_ASSIGNMENT = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\n?', re.DOTALL)
+
+
+def read_environment_file(text: str) -> dict[str, str]:
+    """Name -> value of a text that `environment_file` wrote. Raises QuotingError, which shows nothing of it."""
+    values, place = dict[str, str](), 0
+    while place < len(text):
+        match = _ASSIGNMENT.match(text, place)
+        if match is None:
+            raise QuotingError(f"want lines of NAME=\"value\", found something else after {place} characters")
+        values[match[1]] = re.sub(r"\\(.)", r"\1", match[2], flags=re.DOTALL)
+        place = match.end()
+    return values

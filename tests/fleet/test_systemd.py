@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.systemd import QuotingError, environment_file, environment_line, exec_line, exec_word
+from fleet.systemd import QuotingError, environment_file, environment_line, exec_line, exec_word, read_environment_file
 
 words = st.text(st.characters(exclude_characters="\x00", exclude_categories=("Cs",)))
 values = st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\t"))
@@ -67,6 +67,14 @@ def read_environment(text: str) -> dict[str, str]:
 @given(st.dictionaries(st.from_regex(r"[A-Z_][A-Z0-9_]*", fullmatch=True), values))
 def test_any_environment_is_read_back(environment: dict[str, str]) -> None:
     assert read_environment(environment_file(environment)) == environment
+    assert read_environment_file(environment_file(environment)) == environment
+
+
+@pytest.mark.parametrize("text", ["A=secret", 'A="secret', 'A="1" B="secret"', 'secret\nA="1"', "\n"])
+def test_an_environment_that_we_did_not_write_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(QuotingError) as refused:
+        read_environment_file(text)
+    assert "secret" not in str(refused.value)
 
 
 def test_an_environment_is_written_in_name_order() -> None:
