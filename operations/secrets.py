@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from fleet.declaration import SecretReference, ServiceDeclaration
+from fleet.systemd import QuotingError, environment_line
 
 
 class SecretError(ValueError):
@@ -29,7 +30,18 @@ def _read(service: str, name: str, reference: SecretReference) -> str:
 
 def resolve(service: ServiceDeclaration) -> dict[str, str]:
     """Name -> value of every secret of a service. Raises SecretError."""
-    return {name: _read(service.name, name, reference) for name, reference in sorted(service.secrets.items())}
+    values = {name: _read(service.name, name, reference) for name, reference in sorted(service.secrets.items())}
+    for name, value in values.items():
+        try:
+            environment_line(name, value)
+        except QuotingError:
+            raise SecretError(
+                f"secret {name} of {service.name}: want text without control characters, found one; "
+                "was its file written with CRLF line ends?"
+            ) from None
+        if not value:
+            raise SecretError(f"secret {name} of {service.name}: want a value, found an empty text")
+    return values
 
 
 def digests(values: dict[str, str], key: str) -> dict[str, str]:

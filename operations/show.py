@@ -49,7 +49,7 @@ def print_gates(out: Console, verdicts: Sequence[Verdict]) -> None:
     out.print(gate_table(verdicts))
     worst_first = {"fail": 0, "waived": 1, "warn": 2}
     for verdict in sorted((v for v in verdicts if v.status != "pass"), key=lambda v: worst_first[v.status]):
-        out.print(f"[{STYLE[verdict.status]}]{verdict.status:>6}[/]  {escape(str(verdict))}")
+        out.print(f"[{STYLE[verdict.status]}]{verdict.status:>6}[/]  {escape(str(verdict))}", soft_wrap=True)
     counts = {status: sum(v.status == status for v in verdicts) for status in STYLE}
     out.print(", ".join(f"{number} {status}" for status, number in counts.items() if number) or "no gates")
 
