@@ -18,6 +18,7 @@ if run.active and host.name in run.hosts:
         rollout=run,
         lease_s=run.survey.fleet.rollout.lock_lease_s,
     )
+    python.call(name="Bring the node script up to date", function=rollout.stage, rollout=run)
     for number, batch in enumerate(host.loop(run.batches), start=1):
         if host.name in batch:
             python.call(

@@ -1,24 +1,29 @@
 """The run of rollback.py: every service with a release before the current one goes back to it."""
 
-import json
-import shlex
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gevent.pool import Pool
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
-from facts.shell import run
 from fleet.batches import batches
-from fleet.command import STATE
-from fleet.node import Installed
 from fleet.plan import Plan
-from fleet.release import PLAN
-from operations.prepare import api_key, hosts_of, observe, report_path, secrets_of, serving
+from operations.prepare import (
+    carry,
+    hosts_of,
+    leave_out,
+    observe,
+    refuse_unless_passed,
+    report_path,
+    secrets_of,
+    serving,
+)
 from operations.run import Run
 from operations.show import console, print_gates
 from operations.steps import Step, back_step
-from operations.survey import survey
+from operations.stored import StoredError, read_stored
+from operations.survey import Survey, survey
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -29,53 +34,74 @@ def prepare(state: "State", invocation: Invocation) -> Run:
     """Look, judge the nodes (not the declared plan, which is not what will run), and find what each can go back to."""
     secret = secrets_of(invocation)
     hosts, silent = hosts_of(state)
-    found = survey(invocation.fleet, {**observe(invocation, list(hosts.values()), secret), **silent}, secret)
+
+    def look() -> Survey:
+        answers = {**observe(invocation, list(hosts.values()), secret), **silent}
+        return _about_nodes(survey(invocation.fleet, answers, secret))
+
+    found = look()
     out = console(invocation.json)
-    about_nodes = [v for v in found.verdicts if v.service is None and v.gate != "last-replica"]
-    print_gates(out, about_nodes)
-    if any(v.stops for v in about_nodes):
-        raise DeployError("refused by failing gates; nothing was changed")
-    only = invocation.overrides.service
-    plans = [p for p in found.plans if only in (None, p.service.name) and p.installed and p.installed.previous]
-    documents = dict(Pool(256).imap_unordered(lambda plan: _document(hosts[plan.node.name], plan), plans))
-    steps: dict[str, list[Step]] = {}
-    for plan in plans:
-        lies, document = _known(plan), documents[plan.node.name, plan.service.name]
-        steps.setdefault(plan.node.name, []).append(back_step(plan, lies, document, api_key(plan, secret)))
-        out.print(f"{plan.node.name}/{plan.service.name}: {lies.current} -> {lies.previous}")
-    if not steps:
-        raise DeployError(
-            "rollback: want a release before the current one, found none on these nodes; nothing was changed"
-        )
-    if invocation.dry:
-        out.print("\nDry run: nothing was changed, no lock was taken.")
-    keep = frozenset(p.service.name for p in plans if p.service.policy.last_replica == "keep")
-    return Run(
+    print_gates(out, found.verdicts)
+    rollout = Run(
         verb="rollback",
         survey=found,
-        hosts=hosts,
-        steps=steps,
+        hosts={name: host for name, host in hosts.items() if name not in found.failing},
+        steps={},
+        batches=[],
         dry=invocation.dry,
+        json=invocation.json,
         report=report_path(invocation),
-        batches=batches(sorted(steps), invocation.fleet.rollout.batches, serving(found), keep),
-        apply=lambda rollout, host: None,
-        again=lambda: survey(invocation.fleet, {**observe(invocation, list(hosts.values()), secret), **silent}, secret),
+        apply=lambda rollout, host: carry(rollout, host, []),
+        again=look,
     )
+    refuse_unless_passed(rollout)
+    leave_out(state, rollout)
+    _find_steps(rollout, invocation)
+    for step in (step for steps in rollout.steps.values() for step in steps):
+        now = step.old.current if step.old else "none"
+        out.print(f"{step.node}/{step.service}: {now} -> {step.release} ({step.layout}, {step.endpoint.url})")
+    if invocation.dry:
+        out.print("\nDry run: nothing was changed, no lock was taken.")
+    return rollout
 
 
-def _known(plan: Plan) -> Installed:
-    if plan.installed is None:
-        raise DeployError(f"{plan.node.name}/{plan.service.name}: nothing lies there")
-    return plan.installed
+def _about_nodes(found: Survey) -> Survey:
+    verdicts = tuple(v for v in found.verdicts if v.service is None and v.gate != "last-replica")
+    return replace(found, verdicts=verdicts)
 
 
-def _document(host: "Host", plan: Plan) -> tuple[tuple[str, str], dict[str, Any]]:
-    """plan.json of the release before. Raises DeployError where the node does not have it."""
-    path = f"{STATE}/{plan.service.name}/releases/{_known(plan).previous}/{PLAN}"
-    output = run(host, ("cat", "--", path))
+def _find_steps(rollout: Run, invocation: Invocation) -> None:
+    """A step for each service that has a release before its current one. Raises DeployError where none has."""
+    found, only = rollout.survey, invocation.overrides.service
+    plans = [
+        plan
+        for plan in found.plans
+        if plan.node.name in rollout.hosts and only in (None, plan.service.name) and _previous(plan)
+    ]
+    for step in Pool(256).imap(lambda plan: _step(rollout.hosts[plan.node.name], plan), plans):
+        rollout.steps.setdefault(step.node, []).append(step)
+    if not plans:
+        where = f"of {only} " if only else ""
+        rollout.stop(f"want a release {where}before the current one, found none on these nodes; nothing was changed")
+        rollout.write_report()
+        raise DeployError(f"rollback: {rollout.stopped}")
+    keep = frozenset(p.service.name for p in plans if p.service.policy.last_replica == "keep")
+    rollout.batches = batches(sorted(rollout.steps), invocation.fleet.rollout.batches, serving(found), keep)
+
+
+def _previous(plan: Plan) -> str | None:
+    """The release to go back to; None where there is none before the current one."""
+    lies = plan.installed
+    return lies.previous if lies is not None and lies.previous != lies.current else None
+
+
+def _step(host: "Host", plan: Plan) -> Step:
+    """The step back. Raises DeployError where the node does not have that release."""
+    lies, previous = plan.installed, _previous(plan)
+    if lies is None or previous is None:
+        raise DeployError(f"{plan.node.name}/{plan.service.name}: nothing to go back to")
     try:
-        document = json.loads(output.stdout)
-        return (plan.node.name, plan.service.name), dict(document)
-    except (ValueError, TypeError):
-        found = output.reason or "no JSON"
-        raise DeployError(f"{plan.node.name}: want {shlex.quote(path)}, found {found}; deploy again instead") from None
+        stored = read_stored(host, plan.node, plan.service.name, previous)
+    except StoredError as error:
+        raise DeployError(f"{error}; nothing was changed; deploy again instead") from None
+    return back_step(plan, lies, stored.document, stored.endpoint)

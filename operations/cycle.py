@@ -12,6 +12,7 @@ from fleet.command import NODE_SCRIPT
 from operations.drain import HookError, call_hook, wait_for_requests
 from operations.run import Result, Run
 from operations.steps import Step
+from operations.stored import StoredError, read_stored
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import ProbeNotLoaded, load
 from probes.metrics import MetricsError, cache_config
@@ -166,8 +167,7 @@ def _measured(step: Step) -> dict[str, str] | None:
 def _undo(turn: Turn, step: Step, why: str) -> str:
     """Put the proven release back and prove it. The status and, through the run's stop, the whole story."""
     turn.say(step, f"FAILED: {why}; restoring what ran before")
-    budget = step.policy.start_budget_s
-    undone = turn.node("undo", step.service, why[:200], timeout_s=budget + 120, show=True)
+    undone = turn.node("undo", step.service, why[:200], timeout_s=step.undo_s, show=True)
     story = f"{step.node}/{step.service}: {why}"
     if undone.reason is not None:
         turn.rollout.stop(
@@ -176,15 +176,26 @@ def _undo(turn: Turn, step: Step, why: str) -> str:
         )
         return "failed"
     back = undone.value("undone")
-    if back in (None, "none") or step.old_endpoint is None:
+    if back in (None, "none"):
         turn.rollout.stop(f"{story}; nothing served here before, so nothing was restored and the service is stopped")
         return "failed"
-    bad = next((item for item in turn.prove(step.old_endpoint, step) if not item.passed), None)
-    if bad is not None:
-        turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {bad.probe} found {bad.found}")
+    doubt = _doubt(turn, step, back)
+    if doubt is not None:
+        turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {doubt}")
         return "failed"
     turn.rollout.stop(f"{story}; {back} was restored and proved itself{_undrain(turn, step)}")
     return "restored"
+
+
+def _doubt(turn: Turn, step: Step, release: str) -> str | None:
+    """Why a release that was put back does not prove itself, or None. It is asked at its own port, with its own key."""
+    node = turn.rollout.survey.plan(step.node, step.service).node
+    try:
+        endpoint = read_stored(turn.host, node, step.service, release).endpoint
+    except StoredError as error:
+        return str(error)
+    bad = next((item for item in turn.prove(endpoint, step) if not item.passed), None)
+    return f"{bad.probe} found {bad.found}" if bad else None
 
 
 def _undrain(turn: Turn, step: Step) -> str:

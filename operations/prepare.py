@@ -16,7 +16,7 @@ from fleet.gate import EVERYWHERE
 from fleet.plan import Plan
 from fleet.systemd import environment_file
 from fleet.verdict import Verdict
-from operations.node_script import apply_command, outdated_support, read_replies, stage_call
+from operations.node_script import Call, apply_command, outdated_support, read_replies, stage_call
 from operations.run import Run
 from operations.secrets import SecretError
 from operations.show import console, print_changes, print_gates
@@ -59,12 +59,16 @@ def deploy(state: "State", invocation: Invocation) -> Run:
     out = console(invocation.json)
     print_gates(out, found.verdicts)
     print_changes(out, found.changes, invocation.diff)
-    _refuse_unless_passed(found)
     rollout = _run(invocation, found, hosts, silent, secret)
+    refuse_unless_passed(rollout)
+    leave_out(state, rollout)
     if invocation.dry:
         out.print("\n[bold]Dry run[/]: nothing was changed, no lock was taken.")
-    elif not (rollout.steps or rollout.removes or found.support):
-        out.print("\n[green]Nothing to change[/]: every service is as declared, nothing was restarted.")
+    elif not rollout.active:
+        whole = (
+            "every service is as declared" if not found.failing else "every service of the other nodes is as declared"
+        )
+        out.print(f"\n[green]Nothing to change[/]: {whole}, nothing was restarted.")
     return rollout
 
 
@@ -76,15 +80,32 @@ def secrets_of(invocation: Invocation) -> Secrets:
         raise DeployError(str(error)) from None
 
 
-def _refuse_unless_passed(found: Survey) -> None:
-    """By policy a failing host stops everything or only itself; with no host left there is nothing to do."""
-    policy = found.fleet.rollout
-    stopping = [v for v in found.verdicts if v.stops and (v.node == EVERYWHERE or _on(policy, v) == "stop")]
+def refuse_unless_passed(rollout: Run) -> None:
+    """By policy a failing host stops everything or only itself; with no host left there is nothing to do.
+
+    Raises DeployError, after the report was written.
+    """
+    found = rollout.survey
+    stopping = [
+        v for v in found.verdicts if v.stops and (v.node == EVERYWHERE or _on(found.fleet.rollout, v) == "stop")
+    ]
     if stopping:
         nodes = sorted({v.node for v in stopping})
-        raise DeployError(f"refused by {len(stopping)} failing gates on {', '.join(nodes)}; nothing was changed")
-    if not {view.node.name for view in found.views} - found.failing:
-        raise DeployError("refused: no node is left whose gates pass; nothing was changed")
+        rollout.stop(f"refused by {len(stopping)} failing gates on {', '.join(nodes)}; nothing was changed")
+    elif not {view.node.name for view in found.views} - found.failing:
+        rollout.stop("refused: no node is left whose gates pass; nothing was changed")
+    if rollout.stopped:
+        rollout.write_report()
+        raise DeployError(rollout.stopped)
+
+
+def leave_out(state: "State", rollout: Run) -> None:
+    """Hosts that the gates refuse take no part, and the run will end with exit code 1."""
+    refused = [host for host in state.active_hosts if host.name in rollout.survey.failing]
+    if refused:
+        names = ", ".join(sorted(host.name for host in refused))
+        console(rollout.json).print(f"\n[bold red]Left out[/]: {names}, by rollout.on_failed_gate and on_unreachable")
+        state.fail_hosts(set(refused))
 
 
 def _on(policy: RolloutPolicy, verdict: Verdict) -> str:
@@ -132,10 +153,11 @@ def _run(
         hosts=good,
         steps=steps,
         dry=invocation.dry,
+        json=invocation.json,
         report=report_path(invocation),
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
-        apply=lambda rollout, host: _apply(rollout, host, secret),
+        apply=lambda rollout, host: carry(rollout, host, _stagings(rollout, host.name, secret)),
         again=lambda: survey(
             invocation.fleet,
             {**observe(invocation, list(hosts.values()), secret), **silent},
@@ -145,17 +167,19 @@ def _run(
     )
 
 
-def _apply(rollout: Run, host: "Host", secret: Secrets) -> str | None:
-    """Carry the node script, the undo units and every new release to the host in one command; the reason on failure."""
-    name = host.name
-    facts = rollout.survey.facts(name)
+def _stagings(rollout: Run, node: str, secret: Secrets) -> list[Call]:
+    """The call that stages each new release of a node."""
     calls = []
-    for step in rollout.steps.get(name, []):
-        release = rollout.survey.releases[name, step.service]
-        values = secret.of(f"{name}/{step.service}")
-        calls.append(
-            stage_call(step.service, step.release, release_files(release, environment_file(values))).held_by(rollout.id)
-        )
+    for step in rollout.steps.get(node, []):
+        release = rollout.survey.releases[node, step.service]
+        files = release_files(release, environment_file(secret.of(f"{node}/{step.service}")))
+        calls.append(stage_call(step.service, step.release, files).held_by(rollout.id))
+    return calls
+
+
+def carry(rollout: Run, host: "Host", calls: list[Call]) -> str | None:
+    """Bring the node script, the undo units and these calls to the host in one command; the reason on failure."""
+    facts = rollout.survey.facts(host.name)
     if facts is None or not (calls or outdated_support(facts)):
         return None
     apply = apply_command(outdated_support(facts), calls)

@@ -44,7 +44,7 @@ def begin(prepare: Callable[[], Run]) -> Run:
 
 
 def _say_stop(rollout: Run) -> bool:
-    console().print(f"[bold red]stopped[/]: {rollout.stopped}", markup=True)
+    console(rollout.json).print(f"stopped: {rollout.stopped}", style="bold red", markup=False)
     return False
 
 
@@ -176,11 +176,10 @@ def finish(state: "State", host: "Host", rollout: Run) -> bool:
 
 def _report(rollout: Run) -> None:
     """The result, printed as the process ends, whatever way it ends."""
-    if rollout.report is not None:
-        rollout.write_report(rollout.report)
+    rollout.write_report()
     if rollout.dry:
         return
-    out = console()
+    out = console(rollout.json)
     titles = {"deploy": "Result", "rollback": "Result of the rollback"}
     rows = [
         {

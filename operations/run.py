@@ -27,7 +27,7 @@ class Result:
     node: str
     service: str
     status: str
-    """proven, unchanged, removed; restored, failed, untouched, refused."""
+    """proven, unchanged, removed; restored, failed, untouched, refused, unreachable."""
     layout: str = "-"
     partition: str = "-"
     release: str = "-"
@@ -55,6 +55,8 @@ class Run:
     again: Callable[[], Survey]
     """Looks at all nodes once more, those included that have no turn."""
     dry: bool = False
+    json: bool = False
+    """Is stdout for machines?"""
     report: Path | None = None
     """Where the result goes for machines."""
     removes: dict[str, list[str]] = field(default_factory=dict)
@@ -103,6 +105,9 @@ class Run:
             if change and change.kind == "none" and status == "untouched":
                 status = "unchanged"
             rows[key] = self.row(key, status)
+        for node, reason in self.survey.unread.items():
+            for service in self.survey.fleet.placement(node).services:
+                rows[node, service.name] = Result(node, service.name, "unreachable", proof=reason)
         return [rows[key] for key in sorted(rows)]
 
     def row(self, key: tuple[str, str], status: str, **more: Any) -> Result:
@@ -120,8 +125,10 @@ class Run:
             filled["proof"] = stored_proof(plan.installed.proof)
         return Result(node=key[0], service=key[1], status=status, **{**filled, **more})
 
-    def write_report(self, path: Path) -> None:
-        """The whole run for machines: verdicts, changes, results. No secret is in any of them."""
+    def write_report(self) -> None:
+        """The whole run for machines, where it was asked for: verdicts, changes, results. No secret is in them."""
+        if self.report is None:
+            return
         document = {
             "verb": self.verb,
             "run": self.id,
@@ -130,7 +137,7 @@ class Run:
             "changes": [c.model_dump(exclude={"files"}) for c in self.survey.changes],
             "results": [asdict(row) for row in self.rows],
         }
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        self.report.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def stored_proof(text: str) -> str:

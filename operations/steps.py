@@ -1,7 +1,7 @@
 """What a host has to do in a rollout, one step a service: to a plan's release, or back to one that lies there."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Step:
     partition: str
     old: Installed | None = None
     old_endpoint: Endpoint | None = None
-    api_key: SecretStr | None = field(default=None, repr=False)
+    """Where the requests of what runs now are counted. Its key is not known here: see `operations.stored`."""
 
     @property
     def deadline_s(self) -> int:
@@ -40,6 +40,14 @@ class Step:
         policy = self.policy
         probes = policy.proof_s * max(len(policy.proof), 1)
         return policy.stop_grace_s + policy.start_budget_s + probes + policy.undo_margin_s
+
+    @property
+    def undo_s(self) -> int:
+        """Seconds that an undo may take: the new engine's end, and the load of the old one by its own budget."""
+        document = current_plan(self.old) or {}
+        old = (document.get("policy") or {}).get("start_budget_s")
+        budget = max(self.policy.start_budget_s, old if isinstance(old, int) else 0)
+        return self.policy.stop_grace_s + budget + 120
 
 
 def _served_name(argv: list[Any], fallback: str) -> str:
@@ -83,13 +91,12 @@ def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
         layout=str(plan.layout),
         partition=plan.layout.partition_text if plan.layout else "-",
         old=plan.installed,
-        old_endpoint=endpoint_of(node, before, secret) if before else None,
+        old_endpoint=endpoint_of(node, before, None) if before else None,
     )
 
 
-def back_step(plan: Plan, lies: Installed, document: dict[str, Any], key: str) -> Step:
-    """The step that brings back the release before: `document` is its plan.json."""
-    secret = SecretStr(key) if key else None
+def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: Endpoint) -> Step:
+    """The step that brings back the release before: `document` is its plan.json, `endpoint` where it will answer."""
     now, layout = current_plan(lies), document.get("layout") or {}
     partition = layout.get("partition")
     return Step(
@@ -97,12 +104,12 @@ def back_step(plan: Plan, lies: Installed, document: dict[str, Any], key: str) -
         service=plan.service.name,
         kind="update",
         release=str(lies.previous),
-        endpoint=endpoint_of(plan.node, document, secret),
+        endpoint=endpoint,
         policy=plan.service.policy,
         layout=f"TP{layout.get('tp')}/PP{layout.get('pp')}",
         partition=",".join(map(str, partition)) if partition else "-",
         old=lies,
-        old_endpoint=endpoint_of(plan.node, now, secret) if now else None,
+        old_endpoint=endpoint_of(plan.node, now, None) if now else None,
     )
 
 
