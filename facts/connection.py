@@ -1,4 +1,4 @@
-"""The SSH connection of a host over the hours of a rollout: it does not idle away, its end is noticed, it is opened again."""
+"""The SSH connection of a host over a long rollout: it does not idle away, its end is noticed, it is opened again."""
 
 import socket
 from collections import defaultdict

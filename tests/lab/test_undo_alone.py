@@ -1,21 +1,13 @@
-"""The controller is killed, and nodes are rebooted, in the middle of a start: each node comes back to what was proven."""
+"""The controller is killed, and nodes reboot, in the middle of a start: each node comes back to what was proven."""
 
-import os
-import signal
-import subprocess
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from rollout_site import Ran, RolloutSite
+from rollout_midway import expect, kill, serves, set_faults, slow_once, states, until
+from rollout_site import RolloutSite
 
 from fleet.command import STATE
-from probes.ask import ask
-from probes.evidence import Endpoint, Limits
 
 pytestmark = pytest.mark.lab
 POLICY = {"start_budget_s": 6, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1}
@@ -23,41 +15,6 @@ DEADLINE_S = 16
 """What the policy adds up to: the node waits this long for a proof."""
 FAULTS = {"a1": "slow-start:60", "h1": "hang", "l1": "slow-start:60"}
 """Killed here, a1 loads its second release, h1 proves its second, and l1 loads the first that it ever had."""
-
-
-def until(true: Callable[[], Any], limit_s: float, what: str) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline, f"want within {limit_s:g} s: {what}"
-        time.sleep(0.2)
-
-
-def set_faults(site: RolloutSite, faults: dict[str, str]) -> None:
-    """The fault is part of the new release's environment: the old release does not have it."""
-    for node in site.nodes:
-        path = site.fleet / f"{node}.yaml"
-        declared = {name: value for name, value in yaml.safe_load(path.read_text()).items() if name != "services"}
-        if node in faults:
-            declared["services"] = {"chat": {"env": {"VLLM_STANDIN_FAULT": faults[node]}}}
-        path.write_text(yaml.safe_dump(declared))
-
-
-def serves(site: RolloutSite, node: str) -> bool:
-    """A completion is answered."""
-    endpoint = Endpoint(url=f"http://{site.lab.node(node).address}:8000", model="chat")
-    return "4" in ask(endpoint, "What is 2 + 2?", Limits(total_s=10)).text
-
-
-def kill(run: "subprocess.Popen[str]") -> None:
-    """The whole process group, as a power cut of the controller would."""
-    os.killpg(run.pid, signal.SIGKILL)
-    run.communicate()
-
-
-def expect(site: RolloutSite, node: str, limit_s: float, **wanted: str) -> None:
-    """What lies on a node becomes what is wanted."""
-    until(lambda: wanted.items() <= site.state(node, "chat").items(), limit_s, f"{node}: {wanted}")
 
 
 @pytest.fixture
@@ -79,11 +36,11 @@ def start_and_kill(site: RolloutSite, old: dict[str, str]) -> None:
         expect(site, "a1", 30, active="activating")
         expect(site, "l1", 10, active="activating")
         expect(site, "h1", 10, active="active")
-        states = {node: site.state(node, "chat") for node in site.nodes}
+        found = states(site)
     finally:
         kill(run)
     assert "2048" in site.on("a1", "journalctl -b -o cat -u vllm-chat"), "an engine says what it was started with"
-    for node, state in states.items():
+    for node, state in found.items():
         assert state["pending"].startswith(state["current"]) and state["current"] != old.get(node), state
         assert state["proven"] == old.get(node, "")
 
@@ -127,22 +84,16 @@ def test_nodes_left_alone_come_back_to_what_was_proven(site: RolloutSite, old: d
 def test_a_controller_killed_while_it_stages_has_changed_nothing_that_serves(
     site: RolloutSite, old: dict[str, str]
 ) -> None:
-    slow = '#!/bin/sh\nsleep 3\nexec /usr/bin/systemd-analyze.real "$@"\n'
-    site.on("h1", f"cd /usr/bin && mv systemd-analyze systemd-analyze.real && printf '{slow}' >systemd-analyze")
-    try:
-        site.on("h1", "chmod 755 /usr/bin/systemd-analyze")
-        before = {node: site.state(node, "chat") for node in old}
-        site.write(chat=site.service(policy=POLICY, max_model_len=2048))
+    before = states(site)
+    site.write(chat=site.service(policy=POLICY, max_model_len=2048))
+    with slow_once(site, "h1", "systemd-analyze", 3) as staging:
         run = site.start("deploy.py", "-y", "--limit", "a1", "--limit", "h1")
         try:
-            until(lambda: site.on("h1", "pgrep -f systemd-analyze.real || pgrep -fx 'sleep 3' || true"), 30, "staging")
+            until(staging, 30, "the unit is verified on h1")
         finally:
             kill(run)
-        time.sleep(3.5)
-        assert {node: site.state(node, "chat") for node in old} == before
-        assert site.on("h1", "ls /etc/systemd/system/vllm-chat.service.d 2>/dev/null || true") == ""
-    finally:
-        site.on("h1", "cd /usr/bin && mv systemd-analyze.real systemd-analyze")
+        time.sleep(4)
+        assert states(site) == before
     until(lambda: site.deploy("--limit", "a1", "--limit", "h1").code == 0, 30, "the lock of the dead run is dead")
     for node in old:
         left = site.on(node, f"ls -A {STATE}/chat/releases").split()
