@@ -64,13 +64,18 @@ undo_to_proven() { # SERVICE UNIT REASON
   [[ $FRESH ]] || systemctl reset-failed -- "$2" 2>/dev/null
   systemctl restart --no-block -- "$2" || die "cannot restart $2"
   settle "$1" "$3"
+  result undone "$PROVEN"
+  join_start "$1" "$2" "$began"
+}
+
+# Waits until the proven release has started, by the job that is under way where there is one.
+join_start() { # SERVICE UNIT SINCE
   service_unlock
   trap - HUP PIPE TERM INT
-  result undone "$PROVEN"
-  if await_job start "$2" 0; then # joins the restart that is under way
+  if await_job start "$2" 0; then
     result active "$PROVEN"
   else
-    tell_failure "$2" "$began"
+    tell_failure "$2" "$3"
     die "$2 did not become active with its proven release $PROVEN"
   fi
 }
@@ -96,6 +101,8 @@ undo() { # SERVICE REASON [due]: with `due`, only where no proof came in time
     undo_timer "$1" stop --no-block # of an activation that was killed before it marked anything
     result undone "${PROVEN:-none}"
     result changed no
+    # It may have been put back a moment ago by the timer or by a boot, and load.
+    [[ ! $PROVEN ]] || systemctl --quiet is-active -- "$unit" || join_start "$1" "$unit" "$EPOCHSECONDS"
   elif [[ $PROVEN ]]; then
     undo_to_proven "$1" "$unit" "$2"
   else

@@ -89,3 +89,12 @@ def test_starting_the_boot_unit_during_an_activation_undoes_nothing(host: TinyHo
     host.activate(second)
     host.run("systemctl restart vllm-fleet-boot.service")
     assert host.answer(release) == second.id and host.state(release)["pending"]
+
+
+def test_an_undo_after_a_restart_waits_for_what_the_boot_started(host: TinyHost, release: TinyRelease) -> None:
+    loading = replace(release, env={"LOAD_S": "4"})
+    host.prove(loading)
+    host.lab.reboot(host.name, hard=True)
+    reply = host.call("undo", release.name)
+    assert reply.code == 0 and reply.values == {"undone": loading.id, "changed": "no", "active": loading.id}, reply
+    assert host.answer(loading) == loading.id
