@@ -9,7 +9,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from cli import session  # first: it patches sockets for pyinfra's connections
 from declare.invocation import Invocation, for_command
 from facts.parse.frames import with_nonce
 from facts.parse.probe import parse_probe
@@ -32,6 +31,8 @@ def scrubbed(answer: str) -> str:
 
 def record(invocation: Invocation, folder: Path) -> list[Path]:
     """Ask every node of a fleet once and write NODE.probe. ProbeError where an answer is not whole."""
+    from cli import session  # here: it patches the sockets of the whole process
+
     written = []
     with session.connected(invocation, list(invocation.nodes)) as connected:
         for name, host in sorted(connected.hosts.items()):

@@ -24,12 +24,13 @@ if ! chosen=$(choose); then
         choose >/dev/null || apt-get install -y -q --no-install-recommends python3.11 python3.11-venv >/dev/null
     fi
     chosen=$(choose) || {
-        echo 'want Python 3.11 or newer with venv, found none; install it (Debian: apt-get install python3-venv)' >&2
+        echo 'want Python 3.11 or newer with venv, found none; install it: python3-venv (Ubuntu 22.04: python3.11-venv),' \
+            'or name it: make PYTHON=/path/to/python' >&2
         exit 1
     }
 fi
 
-echo "making $venv with $("$chosen" --version)"
+echo "making $venv with $("$chosen" --version) (about half a minute)"
 "$chosen" -m venv "$venv"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check -r requirements.txt
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
