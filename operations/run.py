@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gevent.lock import RLock
 
 from operations.lock import Locks
+from operations.proof import stored_proof
 from operations.steps import Step
 from operations.survey import Survey
 
@@ -138,12 +139,3 @@ class Run:
             "results": [asdict(row) for row in self.rows],
         }
         self.report.write_text(json.dumps(document, indent=1) + "\n")
-
-
-def stored_proof(text: str) -> str:
-    """The proof that lies on the node, in a few words."""
-    try:
-        document = json.loads(text)
-        return f"{document['summary']} ({document['when']})"
-    except (ValueError, KeyError, TypeError):
-        return "proof.json is unreadable"
