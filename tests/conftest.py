@@ -1,12 +1,27 @@
-"""What tests of several rooms share."""
+"""What tests of several rooms share: no deadlines on shared machines, no quiet skips on CI, a machine of one's own."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from elsewhere import Elsewhere
+from hypothesis import settings
 
 from lab import host
+
+settings.register_profile("here", deadline=None)
+settings.load_profile("here")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A lab test that is skipped on CI has not shown what it is there to show: it fails with the reason of the skip."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("lab"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped on CI: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from fleet.command import NODE_SCRIPT, STATE
 from lab import host
 from lab.lab import Lab
 
-# Two checkouts that test at the same time on one machine: give one of them another name.
-SHARED = os.environ.get("VLLM_FLEET_TEST_LAB", "test")
+# Two checkouts that test at the same time on one machine: give one of them another name. Each worker has a lab of its own.
+SHARED = "-".join(filter(None, (os.environ.get("VLLM_FLEET_TEST_LAB", "test"), os.environ.get("PYTEST_XDIST_WORKER"))))
 
 
 @pytest.fixture(scope="session")
