@@ -10,6 +10,7 @@ import typer
 from cli.session import connected, fail, placed
 from declare.invocation import Invocation
 from fleet.command import container_argv, engine_argv, engine_env
+from fleet.declaration import NodeDeclaration, ServiceDeclaration
 from fleet.plan import Plan, decide
 from operations.show import console, print_gates
 
@@ -53,6 +54,8 @@ def check(invocation: Invocation, service: str, node: str | None, golden: Path) 
     recorded = _golden(golden)
     placement = invocation.fleet.placement(nodes[0])
     declared = next(s for s in placement.services if s.name == service)
+    if (open_question := _needs_the_node(placement.node, declared)) is not None:
+        fail(f"{service} on {nodes[0]}: --check asks no node, and {open_question}")
     plan = decide(placement, declared, None, invocation.fleet.evidence)
     if plan.layout is None:
         fail(f"{service} on {nodes[0]}: {plan.layout_error}; set layout, for example --data tp=8 --data pp=1")
@@ -64,6 +67,15 @@ def check(invocation: Invocation, service: str, node: str | None, golden: Path) 
         typer.echo(f"{service} on {nodes[0]}: {len(drift)} differences from {golden}", err=True)
         raise typer.Exit(2)
     typer.echo(f"{service} on {nodes[0]}: {len(now['argv'])} words of argv and {len(now['env'])} env as in {golden}")
+
+
+def _needs_the_node(node: NodeDeclaration, service: ServiceDeclaration) -> str | None:
+    """What only the node can tell and the command depends on, or None. A guess would be shown as drift, or hide it."""
+    if service.speculative == "auto":
+        return "speculative: auto is decided by the model's config.json there: declare none or METHOD:K"
+    if service.numa_bind is not False and node.gpus.count and not node.numa:
+        return f"the NUMA nodes of its GPUs are not declared: declare numa of {node.name}, or numa_bind: false"
+    return None
 
 
 def _golden(path: Path) -> dict[str, Any]:
@@ -90,9 +102,9 @@ def _list_drift(old: list[Any], new: list[str]) -> list[str]:
 
 
 def _env_drift(old: dict[str, Any], new: dict[str, str]) -> list[str]:
-    names = sorted(old.keys() | new.keys())
-    return [
-        f"env {name}: want {old.get(name, 'nothing')!r}, found {new.get(name, 'nothing')!r}"
-        for name in names
-        if old.get(name) != new.get(name)
-    ]
+    lines = []
+    for name in sorted(old.keys() | new.keys()):
+        was, now = (repr(env[name]) if name in env else "nothing" for env in (old, new))
+        if was != now:
+            lines.append(f"env {name}: want {was}, found {now}")
+    return lines

@@ -11,8 +11,7 @@ from operations.show import console, result_table
 def show(as_json: bool) -> None:
     """Print every gate: name, what it judges, what it asks, remedy."""
     rows = [
-        {"gate": gate.name, "judges": gate.subject.__name__, "asks": gate.about, "remedy": gate.remedy}
-        for gate in catalogue()
+        {"gate": gate.name, "judges": gate.subject, "asks": gate.summary, "remedy": gate.remedy} for gate in catalogue()
     ]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))

@@ -92,9 +92,9 @@ def status(
     as_json: Json = False,
 ) -> None:
     """What runs where, and whether it is proven. Exit 2 where something does not run or is not proven."""
-    from cli import service as services
+    from cli import status as statuses
 
-    services.status(_invocation(fleet, None), service, node, as_json)
+    statuses.status(_invocation(fleet, None), service, node, as_json)
 
 
 app.command("topology")(topology)

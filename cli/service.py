@@ -1,4 +1,4 @@
-"""`fleet start | stop | wait | status`: the daily verbs on services that were rolled out."""
+"""`fleet start | stop | wait`: the daily verbs on services that were rolled out."""
 
 import json
 import secrets as random
@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import SecretStr
 
 from cli.session import Session, connected, fail, placed
 from declare.invocation import Invocation
 from facts.shell import run
 from fleet.command import NODE_SCRIPT
-from fleet.node import Installed, NodeFacts
 from fleet.plan import Plan
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
-from operations.show import console, print_gates, result_table
-from operations.steps import API_KEY, current_plan, endpoint_of
+from operations.show import console, print_gates
+from operations.steps import current_plan
+from operations.stored import StoredError, read_stored
 from operations.survey import Survey
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import load
@@ -64,18 +63,25 @@ def change(invocation: Invocation, verb: str, service: str, node: str | None) ->
         raise typer.Exit(1)
 
 
+def _limit_s(plan: Plan) -> int:
+    """Seconds that a start or a stop may take, by the policy of what lies there and by the declared one."""
+    there = (current_plan(plan.installed) or {}).get("policy") or {}
+    policy = plan.service.policy
+    budgets = (there.get("start_budget_s", 0), policy.start_budget_s)
+    graces = (there.get("stop_grace_s", 0), policy.stop_grace_s)
+    return max(budgets) + max(graces) + 60
+
+
 def wait(invocation: Invocation, service: str, node: str | None, as_json: bool) -> None:
     """Wait until the service answers on every node: /health within the start budget, then a real completion."""
     with connected(invocation, placed(invocation.fleet, service, node)) as session:
         found = session.survey()
         plans = _targets(session, found, service)
         folders = probe_folders(invocation)
-        secrets = {plan.node.name: session.secret.of(f"{plan.node.name}/{service}") for plan in plans}
+        endpoints = {plan.node.name: _endpoint(session, plan) for plan in plans}
     rows: list[dict[str, Any]] = []
     for plan in plans:
-        key = secrets[plan.node.name].get(API_KEY)
-        endpoint = endpoint_of(plan.node, current_plan(plan.installed) or {}, SecretStr(key) if key else None)
-        evidence = _patiently(endpoint, plan, folders)
+        evidence = _patiently(endpoints[plan.node.name], plan, folders)
         rows.append({"node": plan.node.name, "service": service, "passed": evidence.passed, "found": evidence.found})
         if not as_json:
             typer.echo(f"{plan.node.name}/{service}: {evidence}")
@@ -83,6 +89,15 @@ def wait(invocation: Invocation, service: str, node: str | None, as_json: bool) 
         typer.echo(json.dumps(rows, indent=1))
     if not all(row["passed"] for row in rows):
         raise typer.Exit(1)
+
+
+def _endpoint(session: Session, plan: Plan) -> Endpoint:
+    """Where the release that lies there answers, with the key that it was given. Exits 1 where it cannot be read."""
+    release = plan.installed.current if plan.installed else None
+    try:
+        return read_stored(session.hosts[plan.node.name], plan.node, plan.service.name, str(release)).endpoint
+    except StoredError as error:
+        fail(str(error))
 
 
 def _patiently(endpoint: Endpoint, plan: Plan, folders: list[Path]) -> Evidence:
@@ -100,48 +115,3 @@ def _patiently(endpoint: Endpoint, plan: Plan, folders: list[Path]) -> Evidence:
             typer.echo(f"{plan.node.name}: {spent:.0f} s of {policy.start_budget_s}: {health.found}", err=True)
             told = spent
         time.sleep(1)
-
-
-def _status_row(facts: NodeFacts, lies: Installed) -> dict[str, str]:
-    unit = lies.unit
-    return {
-        "node": facts.hostname,
-        "service": lies.name,
-        "unit": f"{unit.active} ({unit.sub})" if unit else "no unit",
-        "release": lies.current or "-",
-        "proven": "yes" if lies.proven and lies.proven == lies.current else f"no, last was {lies.proven or 'none'}",
-        "previous": lies.previous or "-",
-        "restarts": str(unit.restarts) if unit and unit.restarts is not None else "-",
-        "since": (unit.active_since if unit else None) or "-",
-        "pending": f"{lies.pending.release} until {lies.pending.deadline}" if lies.pending else "-",
-    }
-
-
-def status(invocation: Invocation, service: str | None, node: str | None, as_json: bool) -> None:
-    """What runs where: unit, release, proof, lock. Exit 2 where a service does not run a proven release."""
-    with connected(invocation, placed(invocation.fleet, service, node)) as session:
-        found = session.survey()
-    rows = [
-        {**_status_row(view.facts, lies), "node": view.node.name}
-        for view in found.views
-        if view.facts
-        for lies in view.facts.services
-        if service in (None, lies.name)
-    ]
-    locks = {
-        view.node.name: f"{view.facts.lock.holder}"
-        for view in found.views
-        if view.facts is not None and view.facts.lock
-    }
-    if as_json:
-        typer.echo(json.dumps({"services": rows, "locks": locks, "unread": found.unread}, indent=1))
-    else:
-        console().print(result_table(rows, "Services") if rows else "No service was rolled out here yet.")
-        for name, held in locks.items():
-            typer.echo(f"{name} is locked by {held}")
-        for name, reason in found.unread.items():
-            typer.echo(f"{name}: {reason}")
-    if found.unread:
-        raise typer.Exit(1)
-    if any(not row["unit"].startswith("active") or row["proven"] != "yes" for row in rows):
-        raise typer.Exit(2)

@@ -5,16 +5,19 @@ from gevent import monkey
 
 monkey.patch_all()
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
+from pyinfra import logger
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all, disconnect_all
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.inventory import Inventory
+from pyinfra.api.output import set_echo
 from pyinfra.api.state import State
 
 from declare.invocation import Invocation
@@ -66,10 +69,18 @@ def placed(fleet: Fleet, service: str | None, node: str | None) -> list[str]:
     return chosen
 
 
-def fail(text: str, code: int = 1) -> None:
+def fail(text: str, code: int = 1) -> NoReturn:
     """Say why on stderr and leave."""
     typer.echo(text, err=True)
     raise typer.Exit(code)
+
+
+def _let_pyinfra_speak() -> None:
+    """Outside of its own command pyinfra says nothing: neither why a host is not reached nor what a command prints."""
+    set_echo(typer.echo)
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler())  # stderr
+        logger.setLevel(logging.ERROR)
 
 
 @contextmanager
@@ -77,6 +88,7 @@ def connected(invocation: Invocation, nodes: list[str]) -> Iterator[Session]:
     """A session with these nodes. Hosts that do not answer are told by the gate `reachable`."""
     everyone, _ = inventory_hosts(invocation.fleet)
     wanted = [entry for entry in everyone if entry[0].removeprefix("@recorded/") in nodes]
+    _let_pyinfra_speak()
     inventory = Inventory((wanted, {}))
     state = State(inventory, Config(PARALLEL=256))
     try:
