@@ -83,6 +83,13 @@ def test_a_gpu_that_complains_is_not_used() -> None:
     fails("gpu-healthy", fleet_with(told=told), 'GPU 3: "[GPU requires reset]"', "reboot a1")
 
 
+def test_a_gpu_that_complains_is_told_as_such_and_not_as_another_model() -> None:
+    lost = fleet_with(told=with_one(problem=LOST_TEXT, name=None, memory_mib=None))
+    passes("gpu-model", lost)
+    passes("gpu-memory", lost)
+    fails("gpu-healthy", lost, f'GPU 3 is lost: "{LOST_TEXT}"')
+
+
 def test_a_line_beside_the_gpu_rows_is_a_complaint_although_all_gpus_answer() -> None:
     fails("gpu-healthy", fleet_with(told=with_gpus(*gpus(), error="WARNING: infoROM is corrupted")), "infoROM")
 
