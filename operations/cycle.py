@@ -88,6 +88,7 @@ def roll(turn: Turn, step: Step) -> bool:
         return _roll(turn, step, began)
     except LockLost as error:
         story = f"{error}; nothing more was done, and what is unproven here the node undoes by itself"
+        story += "; the drain hook was called, the undrain hook was not" if step.policy.drain else ""
         turn.rollout.stop(f"{step.node}/{step.service}: {story}")
         turn.keep(step, "failed", story, began)
         return False
@@ -104,14 +105,17 @@ def _roll(turn: Turn, step: Step, began: float) -> bool:
         return False
     running = wait_for_requests(step, lambda text: turn.say(step, text))
     if running:
-        turn.say(step, f"{running} running requests get {step.policy.stop_grace_s} s to end, then they are cut")
+        turn.say(step, f"{running} running requests get {step.grace_s} s to end, then they are cut")
     why, evidence = _activate_and_prove(turn, step)
     if why is None:
         why = _confirm(turn, step, evidence, running)
     if why is not None:
         turn.keep(step, _undo(turn, step, why), why + _cut(running), began)
         return False
-    turn.keep(step, "proven", summary(evidence) + _cut(running) + _undrain(turn, step), began)
+    after = _undrain(turn, step)
+    if after:  # the next node's turn would take one more replica away
+        turn.rollout.stop(f"{step.node}/{step.service}: {step.release} proved itself{after}")
+    turn.keep(step, "proven", summary(evidence) + _cut(running) + after, began)
     return True
 
 

@@ -84,7 +84,7 @@ def _moved(before: Survey, after: Survey, nodes: frozenset[str]) -> str | None:
             found = _words(old.get(key), new.get(key))
             return f"{'/'.join(key)} changed after the gates had judged it: {found}; run again"
     worse = [v for v in after.verdicts if v.stops and v.node in {*nodes, EVERYWHERE} and v.node not in before.failing]
-    return f"a gate that passed fails now: {worse[0]}; run again" if worse else None
+    return f"a gate that passed fails now: {worse[0]}" if worse else None
 
 
 def _words(old: Change | None, new: Change | None) -> str:

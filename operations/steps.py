@@ -39,15 +39,24 @@ class Step:
         """Seconds after which the node undoes by itself: the old engine's end, load, every probe, and a margin."""
         policy = self.policy
         probes = policy.proof_s * max(len(policy.proof), 1)
-        return policy.stop_grace_s + policy.start_budget_s + probes + policy.undo_margin_s
+        return self.grace_s + policy.start_budget_s + probes + policy.undo_margin_s
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds that the running requests of the engine that is stopped get to end, by its own release."""
+        return stored_seconds(current_plan(self.old), "stop_grace_s") or self.policy.stop_grace_s
 
     @property
     def undo_s(self) -> int:
         """Seconds that an undo may take: the new engine's end, and the load of the old one by its own budget."""
-        document = current_plan(self.old) or {}
-        old = (document.get("policy") or {}).get("start_budget_s")
-        budget = max(self.policy.start_budget_s, old if isinstance(old, int) else 0)
+        budget = max(self.policy.start_budget_s, stored_seconds(current_plan(self.old), "start_budget_s"))
         return self.policy.stop_grace_s + budget + 120
+
+
+def stored_seconds(document: dict[str, Any] | None, name: str) -> int:
+    """A time of the policy that a release was made with, from its plan.json; 0 where that does not tell."""
+    value = ((document or {}).get("policy") or {}).get(name)
+    return value if isinstance(value, int) else 0
 
 
 def _served_name(argv: list[Any], fallback: str) -> str:
@@ -99,13 +108,14 @@ def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: E
     """The step that brings back the release before: `document` is its plan.json, `endpoint` where it will answer."""
     now, layout = current_plan(lies), document.get("layout") or {}
     partition = layout.get("partition")
+    budget = stored_seconds(document, "start_budget_s") or plan.service.policy.start_budget_s
     return Step(
         node=plan.node.name,
         service=plan.service.name,
         kind="update",
         release=str(lies.previous),
         endpoint=endpoint,
-        policy=plan.service.policy,
+        policy=plan.service.policy.model_copy(update={"start_budget_s": budget}),
         layout=f"TP{layout.get('tp')}/PP{layout.get('pp')}",
         partition=",".join(map(str, partition)) if partition else "-",
         old=lies,
