@@ -108,6 +108,11 @@ def test_a_gate_with_a_mistake_in_it_fails_and_does_not_end_the_run() -> None:
         """Mistaken."""
         raise ValueError("first line\nsecond line")
 
+    @gate("wordless", remedy="tell its author")
+    def wordless(view: NodeView) -> Finding | None:
+        """Wordless."""
+        raise AssertionError
+
     @gate("wrong-answer", remedy="tell its author")
     def wrong_answer(plan: Plan) -> Finding | None:
         """Wrong answer."""
@@ -118,6 +123,7 @@ def test_a_gate_with_a_mistake_in_it_fails_and_does_not_end_the_run() -> None:
     assert verdict.status == "fail"
     assert verdict.got == "the gate could not decide: ValueError: first line"
     assert verdict.remedy == "tell its author"
+    assert "AssertionError" in named("wordless", verdicts)[0].got
     assert named("wrong-answer", verdicts)[0].status == "fail"
 
 
