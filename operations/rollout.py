@@ -18,6 +18,7 @@ from operations.cycle import LockLost, Turn, roll
 from operations.lock import LockError
 from operations.run import Run
 from operations.show import console, result_table
+from operations.steps import current_plan
 from operations.survey import Survey
 
 if TYPE_CHECKING:
@@ -119,12 +120,15 @@ def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool
         why = _moved_since(rollout, host.name)
         if why:
             return _failed(rollout, host, why)
+        # First: what comes may want the port and the GPUs of what goes.
+        if not _remove(rollout, host):
+            return False
         for step in rollout.steps.get(host.name, []):
             if rollout.stopped:
                 return True
             if not roll(Turn(rollout=rollout, host=host, probes=probes), step):
                 return _failed(rollout, host, f"{step.node}/{step.service} did not get its new release")
-        return _remove(rollout, host)
+        return True
     except LockLost as error:
         return _failed(rollout, host, f"{host.name}: {error}")
     except Exception as error:
@@ -154,7 +158,10 @@ def _failed(rollout: Run, host: "Host", why: str) -> bool:
 def _remove(rollout: Run, host: "Host") -> bool:
     """Services that are no longer declared, where the owner said prune."""
     for service in rollout.removes.get(host.name, []):
-        done = Turn(rollout=rollout, host=host, probes=[]).node("drop", service, timeout_s=300)
+        facts = rollout.survey.facts(host.name)
+        lies = current_plan(facts.installed(service) if facts else None) or {}
+        grace = (lies.get("policy") or {}).get("stop_grace_s", 60)
+        done = Turn(rollout=rollout, host=host, probes=[]).node("drop", service, timeout_s=grace + 120)
         row = rollout.row((host.name, service), "failed" if done.reason else "removed", proof=done.reason or "-")
         rollout.keep(row)
         if done.reason:

@@ -4,6 +4,7 @@ import secrets as random
 from dataclasses import dataclass, field
 
 from facts.gather import Answer
+from fleet.command import unit_name
 from fleet.declaration import Fleet, Placement
 from fleet.difference import Change, compare, removals
 from fleet.gate import EVERYWHERE, FleetView, evaluate
@@ -110,13 +111,20 @@ def _unread_verdicts(unread: dict[str, str]) -> tuple[Verdict, ...]:
     )
 
 
+def _after_pruning(placement: Placement, facts: NodeFacts) -> NodeFacts:
+    """The node as the gates are to see it: what this run takes away before anything else listens nowhere."""
+    declared = {service.name for service in placement.services}
+    gone = {unit_name(lies.name) for lies in facts.services if lies.name not in declared}
+    return facts.model_copy(update={"ports": tuple(port for port in facts.ports if port.unit not in gone)})
+
+
 def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: bool = False) -> Survey:
     """Decide, render, compare and judge. `answers` holds the nodes of this run; the others are left out of it."""
     asked = tuple(placement for placement in fleet.placements if placement.node.name in answers)
     views = tuple(
-        NodeView(placement=p, facts=answers[p.node.name].facts, rollout=fleet.rollout)
+        NodeView(placement=p, facts=_after_pruning(p, facts) if prune else facts, rollout=fleet.rollout)
         for p in asked
-        if answers[p.node.name].facts is not None
+        if (facts := answers[p.node.name].facts) is not None
     )
     unread = {p.node.name: answers[p.node.name].reason or "no answer" for p in asked if not answers[p.node.name].facts}
     plans = tuple(
