@@ -30,7 +30,7 @@ def holder() -> str:
 def _why(node: str, output: Output) -> str:
     who = output.value("held")
     if who is None:
-        return f"lock: want {node} to be free, found no answer: {output.reason}"
+        return f"lock: want {node} to take a lock, found {output.reason}"
     since, until = (
         datetime.datetime.fromtimestamp(int(output.value(name) or 0)).astimezone() for name in ("since", "expires")
     )
