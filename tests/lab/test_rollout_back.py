@@ -1,0 +1,103 @@
+"""rollback.py: the release before comes back proven, twice is forth, and what a node was given decides how it is asked."""
+
+from typing import Any
+
+import pytest
+from rollout_site import RolloutSite
+
+from fleet.command import STATE
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def rolled(shared_site: RolloutSite) -> RolloutSite:
+    """Two nodes with a first release."""
+    (shared_site.fleet / "l1.yaml").unlink()
+    shared_site.nodes = ("a1", "h1")
+    shared_site.rollout = {"batches": ["100%"]}
+    shared_site.write(llm=shared_site.service())
+    ran = shared_site.deploy()
+    assert ran.code == 0, ran.out
+    return shared_site
+
+
+def look(site: RolloutSite) -> dict[str, dict[str, str]]:
+    for node in site.nodes:
+        assert site.on(node, f"ls {STATE}/lock {STATE}/*/pending 2>/dev/null; true") == ""
+    return {node: site.state(node, "llm") for node in site.nodes}
+
+
+def rollback(site: RolloutSite, *words: str, **env: str) -> Any:
+    return site.pyinfra("rollback.py", "-y", *words, **env)
+
+
+def test_with_nothing_to_go_back_to_the_rollback_is_refused(rolled: RolloutSite) -> None:
+    before = rolled.marks()
+    ran = rollback(rolled)
+    assert ran.code == 1
+    assert (
+        "rollback: want a release before the current one, found none on these nodes; nothing was changed" in ran.plain
+    )
+    assert rolled.marks() == before
+
+
+def test_back_and_forth_and_on(rolled: RolloutSite) -> None:
+    first = look(rolled)
+    rolled.write(llm=rolled.service(max_model_len=2048, port=8010))
+    assert rolled.deploy().code == 0
+    second = look(rolled)
+    dry = rollback(rolled, "--dry")
+    assert (dry.code, look(rolled)) == (0, second)
+    a1, h1 = (f"{second[n]['current']} -> {first[n]['current']}" for n in ("a1", "h1"))
+    assert f"a1/llm: {a1} " in dry.plain and f"h1/llm: {h1} " in dry.plain
+    ran = rollback(rolled)
+    assert ran.code == 0, ran.out
+    back = look(rolled)
+    for node in rolled.nodes:
+        assert back[node] | {"pid": ""} == {**first[node], "previous": second[node]["current"], "pid": ""}
+    assert rolled.engine("a1", "llm")[0] == rolled.plan("a1", "llm")["argv"]
+    assert "Result of the rollback" in ran.plain and "http://10." in ran.plain
+    assert ran.plain.count(":8000 proven completion") == 2
+    forth = rollback(rolled, "--limit", "a1")
+    assert forth.code == 0, forth.out
+    assert look(rolled)["a1"]["current"] == second["a1"]["current"]
+    assert look(rolled)["h1"] == back["h1"]
+    on = rolled.deploy()
+    assert on.code == 0, on.out
+    assert {n: s["current"] for n, s in look(rolled).items()} == {n: s["current"] for n, s in second.items()}
+
+
+def test_a_rollback_that_does_not_prove_itself_is_undone(rolled: RolloutSite) -> None:
+    before = look(rolled)
+    node = "a1"
+    rolled.on(
+        node,
+        f"cd {STATE}/llm/releases/{before[node]['previous']} && sed -i 's#VLLM_STANDIN_FAULT_FILE=.*#VLLM_STANDIN_FAULT=\"completion-500\"#' env unit && sed -i 's#--env VLLM_STANDIN_FAULT_FILE#--env VLLM_STANDIN_FAULT#' unit",
+    )
+    code = rollback(rolled).code
+    now = look(rolled)
+    assert code == 1
+    assert now["a1"] | {"pid": ""} == before["a1"] | {"pid": ""}
+
+
+def test_a_release_is_proven_with_the_key_that_it_was_given(rolled: RolloutSite) -> None:
+    """The key was changed since: on the way back, and where a new release fails, the old engine still has its own."""
+    keyed = rolled.service(secrets={"VLLM_API_KEY": {"env": "LLM_KEY"}}, policy={"proof_s": 3})
+    rolled.write(llm=keyed)
+    assert rolled.deploy(LLM_KEY="first-key-4711").code == 0
+    before = look(rolled)
+    bad = {**keyed, "env": {**keyed["env"], "VLLM_STANDIN_FAULT": "completion-500"}}
+    rolled.write(llm=bad)
+    path = rolled.root / "report.json"
+    ran = rolled.deploy("--limit", "a1", "--data", f"report={path}", LLM_KEY="second-key-4712")
+    assert ran.code == 1
+    assert "was restored and proved itself" in ran.plain, ran.out
+    assert look(rolled)["a1"]["current"] == before["a1"]["current"]
+    rolled.write(llm=keyed)
+    assert rolled.deploy(LLM_KEY="second-key-4712").code == 0
+    back = rollback(rolled, LLM_KEY="second-key-4712")
+    assert back.code == 0, back.out
+    assert {n: s["current"] for n, s in look(rolled).items()} == {n: s["current"] for n, s in before.items()}
+    for words in (ran.out, back.out):
+        assert "key-471" not in words
