@@ -1,0 +1,32 @@
+"""pyinfra numbers operations by lines of code; that it reads no source text for it must change nothing."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyinfra.api import util
+
+from declare.command_line import read_no_source_lines
+
+
+@pytest.fixture
+def as_pyinfra_has_it() -> Iterator[None]:
+    before = util.stack, util.getframeinfo  # AttributeError: pyinfra asks in another way now
+    util.stack, util.getframeinfo = inspect.stack, inspect.getframeinfo
+    yield
+    util.stack, util.getframeinfo = before
+
+
+def frames() -> list[tuple[str, int]]:
+    """Where this is called from, as pyinfra asks for it."""
+    return [(frame.filename, frame.lineno) for frame in (util.getframeinfo(item[0]) for item in util.stack())]
+
+
+def test_frames_keep_their_files_and_line_numbers(as_pyinfra_has_it: Any) -> None:
+    found = []
+    for skip in (False, True):
+        if skip:
+            read_no_source_lines()
+        found.append(frames())
+    assert found[0] == found[1] and found[0][0][0] == __file__
