@@ -2,20 +2,33 @@
 set -u
 export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 NODE=/usr/local/lib/vllm-fleet/node
-RELOAD=
+RELOAD= SUMS= PATHS=() NEWS=()
 umask 022
 
+# Written beside under a fixed name: these folders are root's alone, and every writer holds the node's lock. Few
+# programs are started: the umask gives the mode, and one sha256sum checks all files before the first one appears.
 put() { # PATH MODE SHA256 TEXT
-  local folder=${1%/*} new sum rest
+  local folder=${1%/*} new=${1%/*}/.${1##*/}.new mask
   [[ -d $folder ]] || mkdir -p -m 755 -- "$folder" || fail "cannot make $folder"
-  new=$(mktemp -- "$folder/.vllm-fleet.XXXXXX") || fail "cannot write in $folder; is the disk full?"
-  printf %s "$4" >"$new" && read -r sum rest < <(sha256sum -- "$new")
-  [[ ${sum-} == "$3" ]] || { rm -f -- "$new"; fail "cannot write $1; is the disk full?"; }
-  chmod -- "$2" "$new" && chown root:root -- "$new" || { rm -f -- "$new"; fail "cannot set owner and mode of $1"; }
-  # systemd finds a file that it never read by itself.
-  [[ $1 == /etc/systemd/system/* && -e $1 ]] && RELOAD=1
-  mv -fT -- "$new" "$1" || { rm -f -- "$new"; fail "cannot put $1 in place"; }
-  printf 'put=%s\n' "$1"
+  [[ ! -e $new && ! -L $new ]] || rm -f -- "$new" || fail "cannot write in $folder"
+  printf -v mask %04o $((0666 & ~8#$2))
+  PATHS+=("$1") NEWS+=("$new") SUMS+="$3  $new"$'\n'
+  umask "$mask"
+  printf %s "$4" >"$new" || fail "cannot write $1; is the disk full?"
+  umask 022
+  (((8#$2 & 0111) == 0)) || chmod -- "$2" "$new" || fail "cannot set the mode of $1"
+}
+
+appear() { # what was put, by rename
+  local at path
+  sha256sum --status -c <<<"${SUMS%$'\n'}" || fail "cannot write ${PATHS[*]}; is the disk full?"
+  for at in "${!PATHS[@]}"; do
+    path=${PATHS[at]}
+    # systemd finds a file that it never read by itself.
+    [[ $path == /etc/systemd/system/* && -e $path ]] && RELOAD=1
+    mv -fT -- "${NEWS[at]}" "$path" || fail "cannot put $path in place"
+    printf 'put=%s\n' "$path"
+  done
 }
 
 support_ready() {
@@ -24,6 +37,7 @@ support_ready() {
 }
 
 fail() { # TEXT
+  ((${#NEWS[@]} == 0)) || rm -f -- "${NEWS[@]}"
   printf 'error=%s\n' "$1"
   exit 1
 }

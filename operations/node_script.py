@@ -125,6 +125,8 @@ def apply_command(files: Files, calls: Iterable[Call]) -> Apply:
     lines = [(_HERE / "apply.sh").read_text(encoding="utf-8")]
     for path, (mode, text) in files.items():
         lines.append(_line("put", path, mode, _sha256(text), text))
+    if files:
+        lines.append("appear")
     if any(path.startswith("/etc/systemd/system/") for path in files):
         lines.append("support_ready")
     for index, call in enumerate(calls):
