@@ -30,7 +30,7 @@ lint: venv
 	$(BIN)/mypy --strict fleet
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 unit: venv
 	$(BIN)/python -m pytest -m 'not lab'

@@ -13,7 +13,7 @@ from fleet.command import NODE_SCRIPT, STATE
 from lab import host
 from lab.lab import Lab
 
-# Two checkouts that test at the same time on one machine: give one of them another name. Each worker has a lab of its own.
+# Two checkouts that test at the same time on one machine: give one another name. Each worker has a lab of its own.
 SHARED = "-".join(filter(None, (os.environ.get("VLLM_FLEET_TEST_LAB", "test"), os.environ.get("PYTEST_XDIST_WORKER"))))
 
 
