@@ -15,6 +15,10 @@ section_runtime() {
         if [[ $runtime == podman ]] && image_in_stores "$reference"; then
             continue
         fi
+        if [[ $runtime == podman ]] && surely_absent "${reference##*@}"; then
+            printf 'image not known: no store has it, and podman was never used here\nexit 1\n'
+            continue
+        fi
         run "$runtime_program" image inspect --format '{{json .RepoDigests}} {{json .Config.Labels}}' -- "$reference"
         printf 'exit %d\n' "$?"
     done
@@ -59,6 +63,17 @@ image_in_stores() {
         return 0
     done
     return 1
+}
+
+# surely_absent DIGEST: podman lays out its storage at its first call, whatever it is asked, and a look changes nothing. So
+# it is not asked where it was never used, unless a further store mentions the digest in another place than expected.
+surely_absent() {
+    local text
+    [[ -e $storage/db.sql || -e $storage/libpod ]] && return 1
+    for text in "${listings[@]}"; do
+        [[ $text == *"$1"* ]] && return 1
+    done
+    return 0
 }
 
 # has_name NAME RECORD: does the record carry the name, whatever tag or digest stands behind it?

@@ -54,7 +54,9 @@ class FakeNode:
         listing.write_text(json.dumps([*images, image], separators=(",", ":")))
 
     def runtime(self, text: str) -> None:
-        """What stands in for podman where the store does not tell: a shell text."""
+        """What stands in for podman where the store does not tell: a shell text. Its storage was laid out before."""
+        self.store.mkdir(exist_ok=True)
+        (self.store / "db.sql").touch()
         program = self.root / "podman"
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)

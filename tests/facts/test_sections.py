@@ -169,6 +169,17 @@ def test_podman_is_asked_where_the_store_does_not_tell(node: FakeNode) -> None:
     assert runtime(node).images == (Image(reference=f"{NAME}@{DIGEST}", digest=DIGEST, engine="0.31.0"),)
 
 
+def test_a_podman_that_was_never_used_is_left_so_and_asked_only_where_a_store_has_heard_of_the_digest(
+    node: FakeNode,
+) -> None:
+    node.runtime("echo started; exit 3")
+    (node.store / "db.sql").unlink()
+    found = runtime(node)
+    assert (found.images, found.error) == ((), None), "the image is absent, and podman was not started"
+    node.image("localhost/other:1")
+    assert "started" in (runtime(node).error or "")
+
+
 @pytest.mark.parametrize("text", ["echo broken; exit 1", "echo 'no json'", "exit 125"])
 def test_a_podman_that_does_not_answer_is_an_error_and_never_an_absent_image(node: FakeNode, text: str) -> None:
     node.runtime(text)
