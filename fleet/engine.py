@@ -15,12 +15,15 @@ class Engine(Frozen):
     speculation_under_pp: bool
     """MTP and other speculation with more than one pipeline stage; only on the V2 model runner."""
     v2_methods: tuple[str, ...]
-    """Speculative methods of the V2 model runner. ngram is on none."""
+    """Speculative methods that the V2 model runner is known to take.
+
+    ngram stays out although the check in 0.32's source no longer names it: nobody has shown a run of it.
+    """
     numa_bind: bool
     """`--numa-bind` and `--numa-bind-nodes`."""
 
 
-_V2 = ("mtp", "eagle", "eagle3", "deepseek_mtp")
+_V2 = ("mtp", "deepseek_mtp", "eagle", "eagle3", "dflash", "dspark")
 
 ENGINES: dict[str, Engine] = {
     minor: Engine(version=minor, speculation_under_pp=pp, v2_methods=_V2, numa_bind=True)
