@@ -16,7 +16,7 @@ section_runtime() {
             continue
         fi
         if [[ $runtime == podman ]] && surely_absent "${reference##*@}"; then
-            printf 'image not known: no store has it, and podman was never used here\nexit 1\n'
+            printf 'no such image: no store has it, and podman was never used here\nexit 1\n'
             continue
         fi
         run "$runtime_program" image inspect --format '{{json .RepoDigests}} {{json .Config.Labels}}' -- "$reference"
