@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
+from fleet.systemd import control_character
 
 SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -23,6 +24,21 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _word(value: str) -> str:
+    if "\0" in value:
+        raise ValueError(f"want text without NUL, found {value!r}")
+    return value
+
+
+def _variable(value: str) -> str:
+    if (bad := control_character(value)) is not None:
+        raise ValueError(f"want text without control characters, found {bad!r}")
+    return value
+
+
+Word = Annotated[str, AfterValidator(_word)]
+"""What can be one item of an argv."""
+EnvValue = Annotated[str, AfterValidator(_variable)]
 ServiceName = Annotated[str, _matching(SERVICE_NAME, "a service name: small letters, digits, dashes")]
 NodeName = Annotated[str, _matching(NODE_NAME, "a node name: letters, digits, dots, dashes")]
 EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
@@ -78,7 +94,7 @@ class NodeDeclaration(Frozen):
     numa: tuple[Integer | None, ...] = ()
     """NUMA node of each GPU; null where the platform does not tell."""
     runtime: Literal["podman", "docker"] = "podman"
-    runtime_flags: tuple[str, ...] = ()
+    runtime_flags: tuple[Word, ...] = ()
     """Extra words for `podman run`, for what a site's container setup needs."""
     recording: str | None = None
     """A recorded probe of this node: it is planned offline from that file and never contacted."""
@@ -196,11 +212,11 @@ class ServiceDeclaration(Frozen):
 
     name: ServiceName
     model: AbsolutePath
-    served_model_name: str | None = None
+    served_model_name: Word | None = None
     image: ImageDeclaration
     layout: LayoutDeclaration | Literal["auto"] = "auto"
     max_model_len: Count
-    kv_cache_dtype: str = "auto"
+    kv_cache_dtype: Word = "auto"
     speculative: SpeculativeSetting = "none"
     gpu_memory_utilization: Annotated[Number, Field(gt=0, le=1)] = 0.9
     disable_custom_all_reduce: Switch = "auto"
@@ -211,8 +227,8 @@ class ServiceDeclaration(Frozen):
     hf_overrides: dict[str, Any] = {}
     boundary_repaired: bool = False
     """PP 2 on an index-sharing model: the image makes the first layers of each stage compute their own indices."""
-    flags: dict[Flag, str | int | float | bool | list[str | int | float] | dict[str, Any]] = {}
-    env: dict[EnvName, str] = {}
+    flags: dict[Flag, Word | int | float | bool | list[Word | int | float] | dict[str, Any]] = {}
+    env: dict[EnvName, EnvValue] = {}
     secrets: dict[EnvName, SecretReference] = {}
     gpus: IntList | None = None
     """GPU indices that this service may use; all of the node's where absent."""

@@ -48,6 +48,11 @@ def exec_line(argv: tuple[str, ...]) -> str:
     return " \\\n    ".join(lines)
 
 
+def control_character(value: str) -> str | None:
+    """The first character of a variable's value for which systemd would drop the variable, or None."""
+    return next((c for c in value if (ord(c) < 32 and c not in "\n\t") or ord(c) == 127), None)
+
+
 def environment_line(name: str, value: str) -> str:
     """One `NAME="value"` line of an EnvironmentFile=.
 
@@ -55,8 +60,7 @@ def environment_line(name: str, value: str) -> str:
     Nothing is expanded in an EnvironmentFile. systemd drops values that are not valid UTF-8 text, so control characters
     other than newline and tab are refused.
     """
-    _refuse_nul(value)
-    bad = next((c for c in value if (ord(c) < 32 and c not in "\n\t") or ord(c) == 127), None)
+    bad = control_character(value)
     if bad is not None:
         raise QuotingError(f"{name}: want text without control characters, found {bad!r}")
     return f'{name}="' + re.sub(r'([\\"$`])', r"\\\1", value) + '"\n'
@@ -76,7 +80,7 @@ def read_environment_file(text: str) -> dict[str, str]:
     while place < len(text):
         match = _ASSIGNMENT.match(text, place)
         if match is None:
-            raise QuotingError(f"want lines of NAME=\"value\", found something else after {place} characters")
+            raise QuotingError(f'want lines of NAME="value", found something else after {place} characters')
         values[match[1]] = re.sub(r"\\(.)", r"\1", match[2], flags=re.DOTALL)
         place = match.end()
     return values

@@ -27,6 +27,14 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         f'{GROUP}:5: services.glm.max_model_length: want a known field, found "max_model_length"; '
         'did you mean "max_model_len"?',
     ),
+    "a_variable_that_systemd_would_drop": (
+        {GROUP: GLM + '    env: {BELL: "a\\x07b"}\n'},
+        f"{GROUP}:5: services.glm.env.BELL: want text without control characters, found",
+    ),
+    "a_flag_that_no_argv_can_carry": (
+        {GROUP: GLM + '    flags: {--chat-template: "a\\0b"}\n'},
+        f"{GROUP}:5: services.glm.flags.--chat-template: want text without NUL, found",
+    ),
     "a_section_nobody_knows": (
         {GROUP: GLM + "service: {}\n"},
         f'{GROUP}:5: service: want a known field, found "service"; did you mean "services"?',
