@@ -1,9 +1,9 @@
-"""rollback.py: the release before comes back proven, twice is forth, and what a node was given decides how it is asked."""
+"""rollback.py: the release before comes back proven, twice is forth, and it is asked with the key it was given."""
 
 from typing import Any
 
 import pytest
-from rollout_site import RolloutSite
+from rollout_site import FAULT_FILE, RolloutSite
 
 from fleet.command import STATE
 
@@ -70,14 +70,14 @@ def test_back_and_forth_and_on(rolled: RolloutSite) -> None:
 
 def test_a_rollback_that_does_not_prove_itself_is_undone(rolled: RolloutSite) -> None:
     before = look(rolled)
-    node = "a1"
+    env = f"{STATE}/llm/releases/{before['a1']['previous']}/env"
     rolled.on(
-        node,
-        f"cd {STATE}/llm/releases/{before[node]['previous']} && sed -i 's#VLLM_STANDIN_FAULT_FILE=.*#VLLM_STANDIN_FAULT=\"completion-500\"#' env unit && sed -i 's#--env VLLM_STANDIN_FAULT_FILE#--env VLLM_STANDIN_FAULT#' unit",
+        "a1", f"sed -i 's#{FAULT_FILE}#/var/lib/standin/other#' {env}; echo completion-500 >/var/lib/standin/other"
     )
-    code = rollback(rolled).code
+    ran = rollback(rolled)
     now = look(rolled)
-    assert code == 1
+    assert ran.code == 1
+    assert "HTTP 500" in ran.plain and f"{before['a1']['current']} was restored and proved itself" in ran.plain
     assert now["a1"] | {"pid": ""} == before["a1"] | {"pid": ""}
 
 
