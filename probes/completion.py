@@ -4,6 +4,7 @@
 """
 
 import json
+import time
 
 from pydantic import JsonValue
 
@@ -12,6 +13,8 @@ from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, get, shortened
 from probes.repetition import looped
 
+SETTLE_S = 0.3
+"""An engine that dies of its last answer takes a moment to be gone."""
 QUESTION = "What is 2 + 2? Answer with the number alone."
 
 
@@ -27,6 +30,7 @@ def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
             answer = ask(endpoint, QUESTION, limits, deadline)
             details.update(_told(endpoint, answer))
             _refuse_loop(answer)
+        time.sleep(SETTLE_S)
         get(f"{endpoint.url}/health", deadline)
         found, passed = f"{times}, the last {answer}", True
     except ExchangeError as error:
