@@ -12,9 +12,17 @@ class QuotingError(ValueError):
     """A text that systemd cannot carry."""
 
 
-def _refuse_nul(text: str) -> None:
+_NONCHARACTER = re.compile(
+    f"[\ufdd0-\ufdef{''.join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))}]"
+)
+
+
+def _refuse_broken(text: str) -> None:
+    """Neither NUL nor a Unicode noncharacter: systemd takes text with one for invalid UTF-8 (utf8_is_valid)."""
     if "\x00" in text:
         raise QuotingError(f"want text without NUL bytes, found {text!r}")
+    if bad := _NONCHARACTER.search(text):
+        raise QuotingError(f"want text without Unicode noncharacters, found {bad[0]!r}")
 
 
 def exec_word(word: str) -> str:
@@ -23,7 +31,7 @@ def exec_word(word: str) -> str:
     In double quotes systemd takes C escapes; `%` starts a specifier and `$` a variable everywhere, so both are doubled.
     Control characters become escapes, non-ASCII stays as UTF-8. A line may not end inside a word, so newline is `\\n`.
     """
-    _refuse_nul(word)
+    _refuse_broken(word)
     text = word.replace("%", "%%").replace("$", "$$")
     if _PLAIN.fullmatch(word):
         return word
@@ -50,7 +58,8 @@ def exec_line(argv: tuple[str, ...]) -> str:
 
 def control_character(value: str) -> str | None:
     """The first character of a variable's value for which systemd would drop the variable, or None."""
-    return next((c for c in value if (ord(c) < 32 and c not in "\n\t") or ord(c) == 127), None)
+    bad = (c for c in value if (ord(c) < 32 and c not in "\n\t") or ord(c) == 127 or _NONCHARACTER.match(c))
+    return next(bad, None)
 
 
 def environment_line(name: str, value: str) -> str:
@@ -62,7 +71,7 @@ def environment_line(name: str, value: str) -> str:
     """
     bad = control_character(value)
     if bad is not None:
-        raise QuotingError(f"{name}: want text without control characters, found {bad!r}")
+        raise QuotingError(f"{name}: want text without control characters and noncharacters, found {bad!r}")
     return f'{name}="' + re.sub(r'([\\"$`])', r"\\\1", value) + '"\n'
 
 

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from fleet.systemd import QuotingError, environment_file, environment_line, exec_line, exec_word, read_environment_file
 
-words = st.text(st.characters(exclude_characters="\x00", exclude_categories=("Cs",)))
-values = st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\t"))
+NONCHARACTERS = [*range(0xFDD0, 0xFDF0), *(plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF))]
+NONE_OF = "\x00" + "".join(map(chr, NONCHARACTERS))
+words = st.text(st.characters(exclude_characters=NONE_OF, exclude_categories=("Cs",)))
+values = st.text(st.characters(exclude_characters=NONE_OF, exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\t"))
 ESCAPES = {"\\\\": "\\", '\\"': '"', "%%": "%", "$$": "$"}
 
 
@@ -90,3 +92,10 @@ def test_what_systemd_would_drop_from_an_environment_is_refused(value: str) -> N
 def test_nul_is_refused_everywhere() -> None:
     with pytest.raises(QuotingError, match="NUL"):
         exec_word("a\x00")
+
+
+@pytest.mark.parametrize("code", [NONCHARACTERS[0], NONCHARACTERS[31], NONCHARACTERS[32], NONCHARACTERS[-1]])
+def test_a_noncharacter_is_refused_because_systemd_refuses_the_whole_unit(code: int) -> None:
+    for quoted in (lambda: exec_word(f"a{chr(code)}"), lambda: environment_line("A", chr(code))):
+        with pytest.raises(QuotingError, match="noncharacter"):
+            quoted()
