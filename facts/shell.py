@@ -34,6 +34,11 @@ class Output(Frozen):
         return found[-1] if found else None
 
 
+def _command(words: tuple[str, ...]) -> str:
+    """The words for a shell, which becomes the program instead of waiting for it; a builtin has no path."""
+    return f"exec {shlex.join(words)}" if words[0].startswith("/") else shlex.join(words)
+
+
 def run(
     host: "Host", words: tuple[str, ...] | str, stdin: str | None = None, timeout_s: float = 60, show: bool = False
 ) -> Output:
@@ -48,7 +53,7 @@ def run(
         arguments["_sudo"] = True
     if stdin is not None:
         arguments["_stdin"] = stdin
-    text = words if isinstance(words, str) else shlex.join(words)
+    text = words if isinstance(words, str) else _command(words)
     try:
         mend(host)
         with gevent.Timeout(timeout_s + 5, TimeoutError(f"no answer within {timeout_s:g} s")):
