@@ -15,7 +15,7 @@ async def one(name: str, address: str, script: str, access: dict) -> tuple[str, 
     """Name, exit code and output of one host."""
     options = {"username": "root", "client_keys": [access["key"]], "known_hosts": access["known_hosts"]}
     async with asyncssh.connect(address, config=None, agent_path=None, **options) as connection:
-        done = await connection.run("exec bash -s", input=script, stderr=asyncssh.STDOUT)
+        done = await connection.run(script, stderr=asyncssh.STDOUT)
         return name, done.exit_status or 0, str(done.stdout)
 
 
