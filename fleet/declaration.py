@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
-from fleet.systemd import control_character
+from fleet.systemd import control_character, exec_word
 
 SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -25,8 +25,7 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
 
 
 def _word(value: str) -> str:
-    if "\0" in value:
-        raise ValueError(f"want text without NUL, found {value!r}")
+    exec_word(value)  # QuotingError is a ValueError
     return value
 
 

@@ -33,7 +33,11 @@ MISTAKES: dict[str, tuple[Files, str]] = {
     ),
     "a_flag_that_no_argv_can_carry": (
         {GROUP: GLM + '    flags: {--chat-template: "a\\0b"}\n'},
-        f"{GROUP}:5: services.glm.flags.--chat-template: want text without NUL, found",
+        f"{GROUP}:5: services.glm.flags.--chat-template: want text without NUL bytes, found",
+    ),
+    "a_flag_that_systemd_takes_for_broken_text": (
+        {GROUP: GLM + '    flags: {--chat-template: "a\\uFFFEb"}\n'},
+        f"{GROUP}:5: services.glm.flags.--chat-template: want text without Unicode noncharacters, found",
     ),
     "a_section_nobody_knows": (
         {GROUP: GLM + "service: {}\n"},
