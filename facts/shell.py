@@ -51,6 +51,8 @@ def run(
     arguments: dict[str, Any] = {"_timeout": int(timeout_s)}
     if host.data.get("ssh_user", "root") != "root":
         arguments["_sudo"] = True
+    else:
+        arguments["_shell_executable"] = None  # the login shell has read the words already
     if stdin is not None:
         arguments["_stdin"] = stdin
     text = words if isinstance(words, str) else _command(words)
