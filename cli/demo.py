@@ -18,7 +18,7 @@ from lab import host
 from lab.lab import Lab
 from operations.prepare import api_key
 from operations.proof import proven_at, stored_proof
-from operations.show import console, result_table
+from operations.show import console, print_table
 from operations.survey import Secrets
 from probes.ask import ask
 from probes.evidence import Endpoint, Limits
@@ -45,6 +45,7 @@ NEXT = (
     ),
     ("the end, without a trace", "make clean"),
 )
+COLUMNS = ("node", "service", "layout", "partition", "release", "endpoint", "proof")
 out = console()
 
 
@@ -90,17 +91,17 @@ def _url(plan: Plan) -> str:
     return f"http://{plan.node.address}:{plan.service.port}"
 
 
-def _row(plan: Plan) -> dict[str, str]:
-    lies = plan.installed
-    return {
-        "node": plan.node.name,
-        "service": plan.service.name,
-        "layout": str(plan.layout),
-        "partition": plan.layout.partition_text if plan.layout else "-",
-        "release": (lies.current if lies else None) or "-",
-        "endpoint": _url(plan),
-        "proof": stored_proof(lies.proof) if lies and lies.proof else "-",
-    }
+def _row(plan: Plan) -> tuple[str, ...]:
+    layout, lies = plan.layout, plan.installed
+    return (
+        plan.node.name,
+        plan.service.name,
+        str(layout),
+        layout.partition_text if layout else "-",
+        (lies.current if lies else None) or "-",
+        _url(plan),
+        stored_proof(lies.proof) if lies and lies.proof else "-",
+    )
 
 
 def show(began: datetime.datetime, booted: bool) -> int:
@@ -113,7 +114,7 @@ def show(began: datetime.datetime, booted: bool) -> int:
     for plan, answer in zip(plans, answers, strict=True):
         out.print(f"  {plan.node.name}/{plan.service.name}: {answer}", markup=False)
     out.print()
-    out.print(result_table([_row(plan) for plan in plans], "What serves now"))
+    print_table(out, "What serves now", COLUMNS, [_row(plan) for plan in plans])
     proofs = [proven_at(plan.installed.proof) for plan in plans if plan.installed and plan.installed.proof]
     if not booted and all(when is not None and when < began for when in proofs):
         out.print("\n[green]Nothing was changed[/]: the lab ran already, and every service is as declared.")

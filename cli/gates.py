@@ -3,9 +3,11 @@
 import json
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from fleet.gate import catalogue
-from operations.show import console, result_table
+from operations.show import console
 
 
 def show(as_json: bool) -> None:
@@ -16,4 +18,9 @@ def show(as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     else:
-        console().print(result_table(rows, f"{len(rows)} gates"))
+        table = Table(
+            "gate", "judges", "passes when", "remedy", title=f"{len(rows)} gates", title_justify="left", box=None
+        )
+        for row in rows:
+            table.add_row(*map(escape, row.values()))
+        console().print(table)

@@ -7,7 +7,7 @@ import typer
 from cli.session import connected, placed
 from declare.invocation import Invocation
 from fleet.node import Installed, NodeFacts
-from operations.show import console, result_table
+from operations.show import console, print_table
 
 Row = dict[str, str]
 
@@ -76,7 +76,10 @@ def _show(rows: list[Row], locks: dict[str, str], unread: dict[str, str], as_jso
     if as_json:
         typer.echo(json.dumps({"services": rows, "locks": locks, "unread": unread}, indent=1))
         return
-    console().print(result_table(rows, "Services") if rows else "No service is declared here, and none lies here.")
+    if rows:
+        print_table(console(), "Services", list(rows[0]), [tuple(row.values()) for row in rows])
+    else:
+        console().print("No service is declared here, and none lies here.")
     for name, held in locks.items():
         typer.echo(f"{name} is locked by {held}")
     for name, reason in unread.items():

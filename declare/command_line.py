@@ -1,6 +1,7 @@
 """What `inventory.py` does under pyinfra: the fleet, pyinfra's settings for a rollout, errors without a traceback."""
 
 import inspect
+import logging
 import os
 from collections.abc import Iterable
 from functools import partial
@@ -21,6 +22,7 @@ from declare.problem import DeclarationError
 
 def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     """Hosts and groups of the fleet that FLEET names. Raises InventoryError, which pyinfra prints and exits 1 for."""
+    _obey_no_color()
     try:
         invocation = enter(os.environ.get("FLEET"), _options())
     except DeclarationError as error:
@@ -68,3 +70,21 @@ def _settle(hosts: int) -> None:
         config.PARALLEL = max(1, min(hosts, MAX_PARALLEL))
     config.FAIL_PERCENT = None
     state.should_raise_failed_hosts = None
+
+
+class _Plain(logging.Formatter):
+    """What another formatter makes of a record, without its colours."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return click.unstyle(self._inner.format(record))
+
+
+def _obey_no_color() -> None:
+    """pyinfra colours its own lines on every terminal; NO_COLOR (no-color.org) asks it not to."""
+    for handler in logger.handlers if os.environ.get("NO_COLOR") else ():
+        if handler.formatter is not None and not isinstance(handler.formatter, _Plain):
+            handler.setFormatter(_Plain(handler.formatter))

@@ -17,7 +17,7 @@ from fleet.gate import EVERYWHERE
 from operations.cycle import LockLost, Turn, roll
 from operations.lock import LockError
 from operations.run import Run
-from operations.show import console, result_table
+from operations.show import console, print_outcome
 from operations.steps import current_plan
 from operations.survey import Survey
 
@@ -188,20 +188,7 @@ def _report(rollout: Run) -> None:
         return
     out = console(rollout.json)
     titles = {"deploy": "Result", "rollback": "Result of the rollback"}
-    rows = [
-        {
-            "node": row.node,
-            "service": row.service,
-            "layout": row.layout,
-            "partition": row.partition,
-            "release": row.release,
-            "endpoint": row.endpoint,
-            "status": row.status,
-            "proof": row.proof,
-        }
-        for row in rollout.rows
-    ]
     out.print()
-    out.print(result_table(rows, titles.get(rollout.verb, "Result")))
+    print_outcome(out, rollout.rows, titles.get(rollout.verb, "Result"))
     if rollout.stopped:
         out.print(f"stopped: {rollout.stopped}", style="bold red", markup=False)

@@ -3,14 +3,20 @@
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from fleet.difference import MEANING, Change
 from fleet.verdict import Verdict
+
+if TYPE_CHECKING:
+    from operations.run import Result
 
 STYLE = {"pass": "green", "warn": "yellow", "fail": "bold red", "waived": "magenta"}
 
@@ -75,12 +81,40 @@ def _print_diff(out: Console, lines: list[str]) -> None:
         out.print(line, markup=False)
 
 
-def result_table(rows: Sequence[dict[str, str]], title: str) -> Table:
-    """Rows with the same keys, in the order of the first. Where the terminal is too narrow, the last column folds."""
+PROOF_WIDTH = 24
+"""Characters that the last column gets at least, however narrow the terminal is."""
+
+Row = Sequence[str | Text]
+
+
+def print_table(out: Console, title: str, names: Sequence[str], rows: Iterable[Row]) -> None:
+    """Rows under a title. Where the terminal is too narrow, the last column folds; nothing is ever left out.
+
+    A terminal that is narrower still folds the lines itself.
+    """
+    rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max(cell_len(name), *(row[at].cell_len for row in rows), 0) for at, name in enumerate(names)]
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    names = list(rows[0]) if rows else []
-    for name in names:
-        table.add_column(name, overflow="fold", no_wrap=name != names[-1])
+    for name, width in zip(names[:-1], widths[:-1], strict=True):
+        table.add_column(name, min_width=width, no_wrap=True)
+    table.add_column(names[-1], overflow="fold")
     for row in rows:
-        table.add_row(*(escape(value) for value in row.values()))
-    return table
+        table.add_row(*row)
+    terminal, needed = out.width, sum(widths[:-1]) + 2 * (len(names) - 1) + min(widths[-1], PROOF_WIDTH)
+    out.width = max(terminal, needed)
+    out.print(table)
+    out.width = terminal
+
+
+def print_outcome(out: Console, rows: "Iterable[Result]", title: str) -> None:
+    """What became of every service. In a narrow terminal a proof is cut, and a reason why there is none is folded."""
+    names = ("node", "service", "layout", "partition", "release", "endpoint", "status", "proof")
+    cells = [
+        (
+            *(getattr(row, name) for name in names[:-2]),
+            Text(row.status, style="green" if row.good else "bold red"),
+            Text(row.proof, no_wrap=row.good, overflow="ellipsis" if row.good else "fold"),
+        )
+        for row in rows
+    ]
+    print_table(out, title, names, cells)
