@@ -1,4 +1,4 @@
-"""One command, measured: wall time, and the CPU time of everything that it started on the controller.
+"""One command, measured: wall time, and the CPU time of everything that it started on the controller and on the hosts.
 
 Each command runs in a cgroup of its own, so that what detaches from it counts too: ssh's ControlPersist masters and
 mitogen's processes do. wait4 would miss those. The kernel keeps the CPU time of a cgroup2 folder on every machine,
@@ -21,20 +21,25 @@ class Sample(NamedTuple):
 
     wall_s: float
     cpu_s: float
+    hosts_cpu_s: float
+    """Of all hosts together, also of what they went on doing for a moment, such as ending a connection."""
     code: int
     out: str
 
 
-def measured(command: list[str], env: dict[str, str], log: Path, cwd: Path, limit_s: float = 1800) -> Sample:
+def measured(
+    command: list[str], env: dict[str, str], log: Path, cwd: Path, hosts: Path, limit_s: float = 1800
+) -> Sample:
     """Run a command to its end, without a terminal. What it left running is ended afterwards.
 
+    `hosts` is the cgroup of the lab.
     subprocess.TimeoutExpired where it takes longer than `limit_s`.
     """
     folder = cgroup.root().parent / "vllm-fleet-bench"
     cgroup.kill(folder)
     folder.mkdir(exist_ok=True)
     words = ["sh", "-c", _ENTER, "enter", str(folder), *command]
-    before = _cpu_s(folder)
+    before, hosts_before = _cpu_s(folder), _cpu_s(hosts)
     try:
         with open(log, "wb") as out:
             began = time.monotonic()
@@ -48,7 +53,9 @@ def measured(command: list[str], env: dict[str, str], log: Path, cwd: Path, limi
                 timeout=limit_s,
             ).returncode
             wall = time.monotonic() - began
-        return Sample(wall, _cpu_s(folder) - before, code, log.read_text(errors="replace"))
+        cpu = _cpu_s(folder) - before
+        time.sleep(0.3)
+        return Sample(wall, cpu, _cpu_s(hosts) - hosts_before, code, log.read_text(errors="replace"))
     finally:
         cgroup.kill(folder)
         folder.rmdir()

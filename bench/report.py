@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from rich.table import Table
 
@@ -21,6 +21,7 @@ class Record(NamedTuple):
     run: int
     wall_s: float
     cpu_s: float
+    hosts_cpu_s: float
     busy_before: float
 
 
@@ -29,6 +30,7 @@ class Figures(NamedTuple):
 
     wall_s: float
     cpu_s: float
+    hosts_cpu_s: float
     runs: int
 
 
@@ -57,7 +59,7 @@ def medians(records: Iterable[Record]) -> dict[tuple[int, str, Phase], Figures]:
     for record in records:
         groups[record.hosts, record.contestant, record.phase].append(record)
     return {
-        key: Figures(median(r.wall_s for r in runs), median(r.cpu_s for r in runs), len(runs))
+        key: Figures(*(median(getattr(run, name) for run in runs) for name in Figures._fields[:3]), len(runs))
         for key, runs in groups.items()
     }
 
@@ -68,37 +70,22 @@ def ratio(figures: dict[tuple[int, str, Phase], Figures], hosts: int, other: str
     return float(getattr(theirs, name) / getattr(ours, name))
 
 
-def table(records: Sequence[Record], hosts: int, rows: dict[str, Contestant]) -> Table:
-    """One row a contestant; in each phase wall time and controller CPU, with the ratio to this project."""
+def table(records: Sequence[Record], hosts: int, phase: Phase, rows: dict[str, Contestant]) -> Table:
+    """One row a contestant: wall time, CPU of controller and hosts; the first two also as times of ours."""
     figures = medians(records)
-    shown = Table(title=f"{hosts} hosts", title_justify="left", box=None, pad_edge=False)
+    shown = Table(title=f"{hosts} hosts, {PHASES[phase]}", title_justify="left", box=None, pad_edge=False)
     shown.add_column("")
-    for title in PHASES.values():
-        shown.add_column(f"{title}\nwall s", justify="right")
-        shown.add_column("\nCPU s", justify="right")
-        shown.add_column("\nx wall", justify="right", style="bold")
-        shown.add_column("\nx CPU", justify="right", style="bold")
-    shown.add_column("\nruns", justify="right")
+    for name in ("wall s", "CPU s", "x wall", "x CPU", "hosts' CPU s", "runs"):
+        shown.add_column(name, justify="right")
     for name, row in rows.items():
-        if not any(key[:2] == (hosts, name) for key in figures):
+        found = figures.get((hosts, name, phase))
+        if found is None:
             continue
-        cells = [cell for phase in PHASES for cell in _cells(figures, hosts, name, phase)]
-        runs = max(f.runs for key, f in figures.items() if key[:2] == (hosts, name))
-        shown.add_row(row.title, *cells, str(runs))
+        ours = (hosts, "ours", phase) in figures
+        times = [f"{ratio(figures, hosts, name, phase, f):.2f}" if ours else "-" for f in get_args(Figure)]
+        cells = (f"{found.wall_s:.2f}", f"{found.cpu_s:.2f}", *times, f"{found.hosts_cpu_s:.2f}", str(found.runs))
+        shown.add_row(row.title, *cells)
     return shown
-
-
-def _cells(
-    figures: dict[tuple[int, str, Phase], Figures], hosts: int, name: str, phase: Phase
-) -> tuple[str, str, str, str]:
-    found = figures.get((hosts, name, phase))
-    if found is None:
-        return "-", "-", "-", "-"
-    times = (f"{found.wall_s:.2f}", f"{found.cpu_s:.2f}")
-    if (hosts, "ours", phase) not in figures:
-        return (*times, "-", "-")
-    wall, cpu = (ratio(figures, hosts, name, phase, figure) for figure in ("wall_s", "cpu_s"))
-    return (*times, f"{wall:.2f}", f"{cpu:.2f}")
 
 
 def goals(records: Sequence[Record], hosts: int) -> list[tuple[str, bool]]:

@@ -44,7 +44,7 @@ def ground(hosts: int) -> Ground:
 
 
 def record(contestant: str, phase: str, run: int, wall_s: float, cpu_s: float) -> Record:
-    return Record(60, contestant, phase, run, wall_s, cpu_s, 0.0)  # type: ignore[arg-type]
+    return Record(60, contestant, phase, run, wall_s, cpu_s, 1.0, 0.0)  # type: ignore[arg-type]
 
 
 def test_without_arguments_three_sizes_and_every_row_are_measured() -> None:
@@ -65,7 +65,7 @@ def test_medians_are_told_and_ratios_are_other_by_ours() -> None:
     records = [record("ours", "same", run, wall, wall / 2) for run, wall in enumerate((9.0, 2.0, 4.0), 1)]
     records += [record("ansible", "same", run, wall, 40.0) for run, wall in enumerate((100.0, 120.0, 140.0), 1)]
     figures = medians(records)
-    assert figures[60, "ours", "same"] == (4.0, 2.0, 3)
+    assert figures[60, "ours", "same"] == (4.0, 2.0, 1.0, 3)
     assert ratio(figures, 60, "ansible", "same", "wall_s") == 30.0
     assert ratio(figures, 60, "ansible", "same", "cpu_s") == 20.0
 
