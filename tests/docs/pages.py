@@ -95,3 +95,15 @@ def _is(shown: str, real: str) -> bool:
     parts = shown.split("...")
     pattern = ".*".join(re.escape(part.strip()) for part in parts)
     return bool(re.fullmatch(rf"\s*{pattern}\s*" if len(parts) == 1 else pattern.replace(".*", r"\s*.*\s*"), real))
+
+
+def links(page: Path) -> list[str]:
+    """Files that a page links to, as it names them."""
+    found = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose(page))
+    return [target for target in found if "://" not in target]
+
+
+def named_commands(page: Path) -> list[list[str]]:
+    """Commands named in `code` within the text: the words of each that begins with `fleet` or `make`."""
+    spans = re.findall(r"`([^`\n]+)`", _FENCE.sub("", page.read_text(encoding="utf-8")))
+    return [words for span in spans if (words := span.split())[0] in ("fleet", "make") and len(words) > 1]

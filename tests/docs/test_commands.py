@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from elsewhere import Elsewhere, clone
-from pages import PAGES, PROJECT, Block, Command, blocks, commands, missing, prose
+from pages import PAGES, PROJECT, Block, Command, blocks, commands, links, missing, named_commands, prose
+
+from cli.lab import app as lab
+from cli.main import app
 
 # Commands that run in another test: beginning of the command -> that test.
 RUN_ELSEWHERE = {
@@ -127,3 +130,21 @@ def test_commands_stand_in_sh_blocks_only() -> None:
     for page in PAGES:
         outside = [line[0].strip() for line in looks_like.finditer(prose(page))]
         assert not outside, f"{page.name}: {outside}"
+
+
+def test_commands_that_the_text_names_are_there() -> None:
+    verbs = {str(command.name or command.callback.__name__) for command in app.registered_commands if command.callback}
+    lab_verbs = {str(each.name or each.callback.__name__) for each in lab.registered_commands if each.callback}
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        for program, verb, *rest in named_commands(page):
+            known = targets if program == "make" else {*verbs, "lab"}
+            assert verb in known, f"{page.name}: {program} {verb}"
+            if (program, verb) == ("fleet", "lab") and rest:
+                assert rest[0] in lab_verbs, f"{page.name}: fleet lab {rest[0]}"
+
+
+def test_links_lead_to_files() -> None:
+    for page in PAGES:
+        broken = [target for target in links(page) if not (page.parent / target).exists()]
+        assert not broken, f"{page.name}: {broken}"
