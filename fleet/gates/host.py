@@ -71,6 +71,13 @@ def image_present(plan: Plan) -> Finding | None:
     return Finding(want=image.reference, got=f"unknown images: {runtime.error}" if runtime.error else "no such image")
 
 
+@gate("services-read", remedy="see /var/lib/vllm-fleet and the units vllm-* on {node}", needs_facts=True)
+def services_read(view: NodeView) -> Finding | None:
+    """What lies on the node of our services and their units can be read: else a service that runs looks like none."""
+    error = facts_of(view).services_error
+    return None if error is None else Finding(want="releases and units that can be read", got=error)
+
+
 @gate("rollback-image", remedy="keep the image of the proven release on {node}", needs_facts=True)
 def rollback_image(plan: Plan) -> Finding | None:
     """The image of the proven release is still on the node, for putting it back. Not seen or unknown: a warning."""

@@ -108,6 +108,11 @@ def test_releases_that_could_not_be_read_are_a_warning() -> None:
     warns("rollback-image", fleet_with(told=facts(services_error="exit 1")), "exit 1")
 
 
+def test_services_that_cannot_be_read_are_not_taken_for_none() -> None:
+    passes("services-read", fleet_with(told=facts()))
+    fails("services-read", fleet_with(told=facts(services_error="systemctl: exit 1")), "found systemctl: exit 1")
+
+
 def with_disk(free: int | None, need: float = 2, error: str | None = None) -> FleetView:
     disk = Disk(path="/var/lib", free_bytes=free, error=error)
     return fleet(view(node(), service(), told=facts(disks=(disk,)), min_free_gib=need))
