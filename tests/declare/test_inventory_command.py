@@ -17,7 +17,7 @@ from fleet.plan import decide
 
 WriteSite = Callable[..., Path]
 Pyinfra = Callable[..., "subprocess.CompletedProcess[str]"]
-ROOMS = ("declare", "facts", "fleet", "operations", "probes", "templates", "inventory", "group_data", "patches")
+ROOMS = ("declare", "facts", "fleet", "operations", "probes", "templates", "inventory", "group_data")
 
 
 def test_hosts_carry_what_their_owner_declared(write_site: WriteSite, pyinfra: Pyinfra) -> None:
