@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,10 +139,19 @@ def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Eviden
         show=True,
     )
     if started.reason is not None:
-        return f"it did not start: {started.reason}", []
+        return f"it did not start: {started.reason}{_first_error(started)}", []
     evidence = turn.prove(step.endpoint, step)
     bad = next((item for item in evidence if not item.passed), None)
     return (f"{bad.probe}: want {bad.wanted}, found {bad.found}" if bad else None), evidence
+
+
+_ERROR = re.compile(r"^\| .*?(\w*(?:Error|Exception): .+)$", re.MULTILINE)
+
+
+def _first_error(output: Output) -> str:
+    """The first error that the engine's own log names: what comes after it are its consequences."""
+    found = _ERROR.search(output.stdout)
+    return f" ({found[1][:200]})" if found else ""
 
 
 def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | None) -> str | None:

@@ -45,7 +45,7 @@ def begin(prepare: Callable[[], Run]) -> Run:
 
 
 def _say_stop(rollout: Run) -> bool:
-    console(rollout.json).print(f"stopped: {rollout.stopped}", style="bold red", markup=False)
+    console(rollout.json).print(f"stopped: {rollout.stopped}", style="bold red", markup=False, soft_wrap=True)
     return False
 
 
@@ -191,4 +191,4 @@ def _report(rollout: Run) -> None:
     out.print()
     print_outcome(out, rollout.rows, titles.get(rollout.verb, "Result"))
     if rollout.stopped:
-        out.print(f"stopped: {rollout.stopped}", style="bold red", markup=False)
+        out.print(f"stopped: {rollout.stopped}", style="bold red", markup=False, soft_wrap=True)
