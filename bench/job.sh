@@ -36,7 +36,9 @@ cat /sys/devices/system/node/node*/cpulist
 stat -f -c '%S %b %a %n' -- /var/lib /var/lib/containers/storage || fail disks
 printf '== ports\n'
 ss -Htnp state listening || fail ports
-printf '== model\n'
+printf '== unit\n'
+active=$(systemctl show --value -p ActiveState -- "$unit") || fail "systemctl show"
+printf '%s\n== model\n' "$active"
 cat -- "$model/config.json" || fail model
 printf '\n== image\n'
 grep -lF "\"digest\":\"$image_digest\"" /usr/lib/containers/store/*-images/images.json || fail "image $image_digest"
@@ -51,6 +53,11 @@ printf 'changed=%s\n' "$changed"
 if [[ ! -L /etc/systemd/system/multi-user.target.wants/$unit ]]; then
   systemctl --root=/ enable --quiet -- "$unit" || fail enable
 fi
-[[ $changed == 0 ]] || systemctl restart -- "$unit" || fail restart
-[[ $(systemctl show --value -p ActiveState -- "$unit") == active ]] || systemctl start -- "$unit" || fail start
+if [[ $changed == 1 ]]; then
+  systemctl restart -- "$unit" || fail restart
+  active=$(systemctl show --value -p ActiveState -- "$unit")
+elif [[ $active != active ]]; then
+  systemctl start -- "$unit" && active=active
+fi
+[[ $active == active ]] || fail "$unit is not active"
 printf 'active=%s\n' "$unit"
