@@ -105,7 +105,10 @@ def container_argv(plan: Plan) -> tuple[str, ...]:
     The image is never pulled at start: a node that lost its image must fail at once, not after a 20 GiB download.
     """
     service, runtime = plan.service, plan.node.runtime
-    argv = [RUNTIMES[runtime], "run", "--rm", "--name", container_name(service.name), "--pull", "never"]
+    argv = [RUNTIMES[runtime]]
+    # Its events would stand between the engine's own lines, in the journal and where a failed start is told.
+    argv += ["--events-backend", "none"] if runtime == "podman" else []
+    argv += ["run", "--rm", "--name", container_name(service.name), "--pull", "never"]
     if runtime == "podman":
         # The unit's own cgroup holds the container, so that systemd accounts for it and ends it.
         argv += ["--replace", "--sdnotify", "ignore", "--cgroups", "split", "--ulimit", "host"]
