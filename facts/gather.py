@@ -49,11 +49,23 @@ def ask(host: "Host", request: ProbeRequest) -> Answer:
 
 
 def gather(
-    hosts: Iterable["Host"], request_of: Callable[[str], ProbeRequest], told: Callable[[Answer], Any] | None = None
+    hosts: Iterable["Host"],
+    request_of: Callable[[str], ProbeRequest],
+    told: Callable[[Answer], Any] | None = None,
+    ready: Callable[[str], None] | None = None,
 ) -> dict[str, Answer]:
-    """Node name -> its answer, all nodes at the same time. `told` is called as each answer arrives."""
+    """Node name -> its answer, all nodes at the same time.
+
+    `told` is called as each answer arrives; `ready` returns when a node, by its name, may be asked.
+    """
+
+    def one(host: "Host") -> Answer:
+        if ready:
+            ready(host.name)
+        return ask(host, request_of(host.name))
+
     answers: dict[str, Answer] = {}
-    for answer in Pool(AT_ONCE).imap_unordered(lambda host: ask(host, request_of(host.name)), list(hosts)):
+    for answer in Pool(AT_ONCE).imap_unordered(one, list(hosts)):
         answers[answer.node] = answer
         if told:
             told(answer)

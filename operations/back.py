@@ -19,7 +19,7 @@ from operations.prepare import (
     secrets_of,
     serving,
 )
-from operations.run import Run
+from operations.run import Ready, Run
 from operations.show import console, print_gates
 from operations.steps import Step, back_step
 from operations.stored import StoredError, read_stored
@@ -35,8 +35,8 @@ def prepare(state: "State", invocation: Invocation) -> Run:
     secret = secrets_of(invocation)
     hosts, silent = hosts_of(state)
 
-    def look() -> Survey:
-        answers = {**observe(invocation, list(hosts.values()), secret), **silent}
+    def look(ready: Ready | None = None) -> Survey:
+        answers = {**observe(invocation, list(hosts.values()), secret, ready), **silent}
         return _about_nodes(survey(invocation.fleet, answers, secret))
 
     found = look()

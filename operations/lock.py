@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import gevent
+from gevent.event import Event
 from gevent.pool import Pool
 
 from facts.shell import Output, run
@@ -48,6 +49,7 @@ class Locks:
         self.run_id = run_id
         self.lost = lost
         self.held: set[str] = set()
+        self._taken = {name: Event() for name in hosts}
 
     def _node(self, name: str, verb: str, *words: str, timeout_s: float = 60) -> Output:
         """Call a verb without relying on what is installed there: the first rollout has nothing installed."""
@@ -66,7 +68,13 @@ class Locks:
                 self.release()
                 raise LockError(_why(name, output))
             self.held.add(name)
+            self._taken[name].set()
             gevent.spawn(self._keep, name, lease_s, asked)
+
+    def wait(self, name: str) -> None:
+        """Return when the lock of this node was taken; at once for a node that this run does not lock."""
+        if name in self._taken:
+            self._taken[name].wait()
 
     def release(self, names: Iterable[str] | None = None) -> None:
         """Give locks back, all of them by default. A silent node keeps its lock until the lease runs out."""

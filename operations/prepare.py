@@ -17,7 +17,7 @@ from fleet.plan import Plan
 from fleet.systemd import environment_file
 from fleet.verdict import Verdict
 from operations.node_script import Call, apply_command, outdated_support, read_replies, stage_call
-from operations.run import Run
+from operations.run import Ready, Run
 from operations.secrets import SecretError
 from operations.show import console, print_changes, print_gates
 from operations.steps import API_KEY, Step, deploy_step, release_files
@@ -44,10 +44,12 @@ def hosts_of(state: "State") -> tuple[dict[str, "Host"], dict[str, Answer]]:
     return reached, silent
 
 
-def observe(invocation: Invocation, hosts: list["Host"], secret: Secrets) -> dict[str, Answer]:
-    """One probe a node, all nodes at once."""
+def observe(
+    invocation: Invocation, hosts: list["Host"], secret: Secrets, ready: Ready | None = None
+) -> dict[str, Answer]:
+    """One probe a node, all nodes at once, or each as soon as `ready` returns for it."""
     fleet = invocation.fleet
-    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key))
+    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key), ready=ready)
 
 
 def deploy(state: "State", invocation: Invocation) -> Run:
@@ -158,9 +160,9 @@ def _run(
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: carry(rollout, host, _stagings(rollout, host.name, secret)),
-        again=lambda: survey(
+        again=lambda ready: survey(
             invocation.fleet,
-            {**observe(invocation, list(hosts.values()), secret), **silent},
+            {**observe(invocation, list(hosts.values()), secret, ready), **silent},
             secret,
             invocation.prune,
         ),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import gevent
 from gevent.lock import RLock
 from pyinfra.api import operation
 
@@ -16,7 +17,7 @@ from fleet.difference import Change
 from fleet.gate import EVERYWHERE
 from operations.cycle import LockLost, Turn, roll
 from operations.lock import LockError
-from operations.run import Run
+from operations.run import Ready, Run
 from operations.show import console, print_outcome
 from operations.steps import current_plan
 from operations.survey import Survey
@@ -53,11 +54,13 @@ def lock_nodes(state: "State", host: "Host", rollout: Run, lease_s: int) -> bool
     """Lock all nodes, then look at them again: they must be as they were when the gates judged them."""
 
     def work() -> str | None:
+        looking = gevent.spawn(_look, rollout, rollout.locks.wait)  # each node once it is locked, while others wait
         try:
             rollout.locks.acquire(lease_s)
         except LockError as error:
+            looking.kill()
             return str(error)
-        changed = _moved(rollout.survey, _look(rollout), frozenset(rollout.hosts))
+        changed = _moved(rollout.survey, looking.get(), frozenset(rollout.hosts))
         if changed:
             rollout.locks.release()
         return changed
@@ -69,10 +72,10 @@ def lock_nodes(state: "State", host: "Host", rollout: Run, lease_s: int) -> bool
     return True
 
 
-def _look(rollout: Run) -> Survey:
+def _look(rollout: Run, ready: Ready | None = None) -> Survey:
     """All nodes once more, also those without a turn: whether a replica is the last one is seen on the others."""
     rollout.looked = time.monotonic()
-    return rollout.again()
+    return rollout.again(ready)
 
 
 def _moved(before: Survey, after: Survey, nodes: frozenset[str]) -> str | None:

@@ -18,6 +18,8 @@ from operations.survey import Survey
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
+Ready = Callable[[str], None]
+"""Returns when the node of this name may be looked at."""
 STATUS_STYLE = {"proven": "green", "unchanged": "green", "removed": "green"}
 
 
@@ -53,8 +55,8 @@ class Run:
     batches: list[list[str]]
     apply: Callable[["Run", "Host"], str | None]
     """Stages what a host needs; gives the reason where it could not."""
-    again: Callable[[], Survey]
-    """Looks at all nodes once more, those included that have no turn."""
+    again: Callable[[Ready | None], Survey]
+    """Looks at all nodes once more, those included that have no turn: each when it is ready, or all at once."""
     dry: bool = False
     json: bool = False
     """Is stdout for machines?"""
