@@ -15,7 +15,6 @@ from pyinfra.api import operation
 
 from fleet.difference import Change
 from fleet.gate import EVERYWHERE
-from operations.cycle import LockLost, Turn, roll
 from operations.lock import LockError
 from operations.run import Ready, Run
 from operations.show import console, print_outcome
@@ -117,6 +116,8 @@ def stage(state: "State", host: "Host", rollout: Run) -> bool:
 
 def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool:
     """One host's turn: every service of it that changes. A failure stops the rollout and gives the lock back."""
+    from operations.cycle import LockLost, Turn, roll  # an HTTP client comes with it, which a look alone does not need
+
     if rollout.stopped:
         return True
     try:
@@ -160,6 +161,8 @@ def _failed(rollout: Run, host: "Host", why: str) -> bool:
 
 def _remove(rollout: Run, host: "Host") -> bool:
     """Services that are no longer declared, where the owner said prune."""
+    from operations.cycle import Turn
+
     for service in rollout.removes.get(host.name, []):
         facts = rollout.survey.facts(host.name)
         lies = current_plan(facts.installed(service) if facts else None) or {}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -75,6 +74,8 @@ def print_changes(out: Console, changes: Sequence[Change], diff: bool) -> None:
 
 def _print_diff(out: Console, lines: list[str]) -> None:
     if out.is_terminal:
+        from rich.syntax import Syntax  # it brings Pygments, which a run without a difference does not need
+
         out.print(Syntax("\n".join(lines), "diff", background_color="default"))
         return
     for line in lines:
