@@ -63,13 +63,19 @@ def running_proxy(site: RolloutSite, nodes: tuple[str, ...]) -> Iterator[Proxy]:
     process = subprocess.Popen(["haproxy", "-db", "-q", "-f", str(file)])
     try:
         deadline = time.monotonic() + 10
-        while not proxy.admin.exists():
+        while not _listens(port):
             assert process.poll() is None and time.monotonic() < deadline, "HAProxy did not start"
             time.sleep(0.05)
         yield proxy
     finally:
         process.kill()
         process.wait()
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 class Clients:
@@ -109,6 +115,7 @@ class Clients:
     def __enter__(self) -> "Clients":
         for thread in self._threads:
             thread.start()
+            time.sleep(0.25)  # not in step: at any moment some stream has just begun
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -83,7 +83,7 @@ def test_a_dry_run_shows_the_files_line_by_line(look: Look) -> None:
     assert "-    --max-model-len 4096 \\" in changed and "+    --max-model-len 2048 \\" in changed
     assert '-GREETING="good day"' in lines and '+GREETING="good morning"' in lines
     assert lines[units[1] - 1] == "--- /dev/null", "the whole unit, though its folder is not there"
-    for line in ("+[Service]", "+ExecStart=/usr/bin/podman run \\", "+    --max-model-len 4096 \\"):
+    for line in ("+[Service]", "+    --max-model-len 4096 \\", "+WantedBy=multi-user.target"):
         assert line in fresh
 
 
