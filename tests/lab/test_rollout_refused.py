@@ -1,5 +1,6 @@
 """What the gates refuse before anything changes, told in the words of the node, and what a waiver lets through."""
 
+import json
 from typing import Any
 
 import pytest
@@ -29,15 +30,12 @@ def change(site: RolloutSite, length: int) -> None:
     site.write(llm=site.service(max_model_len=length))
 
 
-def status(told: dict[str, Any]) -> dict[str, str]:
-    return {row["node"]: row["status"] for row in told["results"]}
-
-
 def test_a_lost_gpu_stops_the_whole_rollout_before_anything(rolled: RolloutSite) -> None:
     change(rolled, 2048)
     rolled.lab.set("h1", faults=["gpu-lost:3"])
     before = rolled.marks()
-    ran = rolled.deploy()
+    report = rolled.root / "report.json"
+    ran = rolled.deploy("--data", f"report={report}")
     assert ran.code == 1
     assert "fail gpu-count: want 8, found 7 on h1 (GPU 3 is lost: " in ran.plain
     assert "; reboot h1 or set gpus.count " in ran.plain
@@ -45,6 +43,13 @@ def test_a_lost_gpu_stops_the_whole_rollout_before_anything(rolled: RolloutSite)
     assert "Plan: 3 to change" in ran.plain, "the plan is shown beside it"
     assert "failing gates on h1; nothing was changed" in ran.plain
     assert rolled.marks() == before
+    told = json.loads(report.read_text())
+    assert {row["node"]: row["status"] for row in told["results"]} == {
+        "a1": "untouched",
+        "h1": "refused",
+        "l1": "untouched",
+    }
+    assert told["stopped"].endswith("failing gates on h1; nothing was changed")
 
 
 @pytest.mark.parametrize(
