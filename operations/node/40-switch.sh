@@ -89,12 +89,24 @@ give_up() { # SERVICE TEXT: nothing was switched yet
   die "$2; nothing was changed"
 }
 
+# podman notes the environment of its containers, secrets included, in a database. Where podman was first used with a
+# common umask everybody can read it, for its folder is open too.
+close_podman_database() {
+  local line folder=/var/lib/containers/storage
+  while IFS= read -r line; do
+    [[ $line =~ ^[[:space:]]*graphroot[[:space:]]*=[[:space:]]*\"([^\"]+)\" ]] && folder=${BASH_REMATCH[1]}
+  done 2>/dev/null </etc/containers/storage.conf
+  [[ ! -f $folder/db.sql ]] || chmod go= -- "$folder/db.sql"
+}
+
 verb_activate() { # SERVICE ID DEADLINE_S RUN
   local unit began=$EPOCHSECONDS code
   unit_of "$1" unit
   complete "$1" "$2" || die "release $2 of $1 is not complete on this node; stage it first"
   trap '' HUP PIPE TERM INT # a controller that dies here must not leave half a switch
   service_lock "$1"
+  [[ ! -f $STATE/$1/releases/$2/secrets.env ]] || close_podman_database \
+    || die "cannot make podman's database readable for root only; nothing was changed"
   mark_pending "$@"
   flip "$1" "$2" && install_unit "$1" "$2" \
     || die "cannot switch $1 to $2; the undo timer will put the proven release back"
