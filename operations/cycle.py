@@ -128,6 +128,8 @@ def _cut(running: int | None) -> str:
 
 def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Evidence]]:
     """The reason why the release did not prove itself, or None; and what the probes said."""
+    left = f"left during its turn; the node puts back what was proven by itself, within {step.deadline_s + 10} s"
+    turn.keep(step, "unproven", left, time.monotonic())  # the last word only where this process ends before the next
     turn.say(step, f"activating {step.release}, at most {step.policy.start_budget_s} s until /health answers")
     started = turn.node(
         "activate",

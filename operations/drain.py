@@ -45,7 +45,13 @@ def _filled(word: str, values: dict[str, str]) -> str:
 def _on_controller(words: tuple[str, ...]) -> str | None:
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=HOOK_TIMEOUT_S
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HOOK_TIMEOUT_S,
+            start_new_session=True,  # Ctrl-C is for the rollout, which ends its turn
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

@@ -15,6 +15,7 @@ from pyinfra.api import operation
 
 from fleet.difference import Change
 from fleet.gate import EVERYWHERE
+from operations import interrupt
 from operations.lock import LockError
 from operations.run import Ready, Run
 from operations.show import console, print_outcome
@@ -33,6 +34,8 @@ def begin(prepare: Callable[[], Run]) -> Run:
     """The one run of this process: prepared by the first host, shared by all. Every host gets the same refusal."""
     with _guard:
         if not _begun:
+            # pyinfra's own handler exits with 0, in the middle of whatever there is.
+            interrupt.listen(lambda: next((run for run in _begun if isinstance(run, Run)), None))
             try:
                 rollout = prepare()
                 _begun.append(rollout)
@@ -104,6 +107,8 @@ def _words(old: Change | None, new: Change | None) -> str:
 
 def stage(state: "State", host: "Host", rollout: Run) -> bool:
     """Everything in place and verified while the old release still serves. Nothing is activated where this fails."""
+    if rollout.stopped:
+        return True
     why = rollout.apply(rollout, host)
     if why is None:
         return True

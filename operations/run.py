@@ -30,7 +30,7 @@ class Result:
     node: str
     service: str
     status: str
-    """proven, unchanged, removed; restored, failed, untouched, refused, unreachable."""
+    """proven, unchanged, removed; restored, failed, untouched, unproven, refused, unreachable."""
     layout: str = "-"
     partition: str = "-"
     release: str = "-"
@@ -66,6 +66,8 @@ class Run:
     id: str = field(default_factory=lambda: random.token_hex(8))
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
     stopped: str | None = None
+    interrupted: bool = False
+    """Did somebody ask for an end?"""
     looked: float = field(default_factory=time.monotonic)
     """When the nodes were last looked at, by the monotonic clock."""
     guard: Any = field(default_factory=RLock, repr=False)

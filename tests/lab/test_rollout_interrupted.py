@@ -1,0 +1,72 @@
+"""Ctrl-C and SIGTERM never leave a rollout with exit code 0, nor a node in between."""
+
+import os
+import signal
+import time
+
+import pytest
+from rollout_midway import ended, expect, results, serves, set_faults, slow_once, states, until
+from rollout_site import RolloutSite
+
+from fleet.command import STATE
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+def rolled(shared_site: RolloutSite) -> RolloutSite:
+    """All nodes serve a proven release and are rolled one by one; a1's next one takes a while to load."""
+    site = shared_site
+    site.rollout = {"batches": [1]}
+    for node in site.nodes:
+        site.on(node, f"rm -f {STATE}/lock")
+    set_faults(site, {})
+    site.write(chat=site.service(max_model_len=1000))
+    ran = site.deploy()
+    assert ran.code == 0, ran.out
+    set_faults(site, {"a1": "slow-start:5"})
+    site.write(chat=site.service(max_model_len=2000))
+    return site
+
+
+def test_the_turn_that_has_begun_is_ended_and_no_other_begins(rolled: RolloutSite) -> None:
+    before = states(rolled)
+    run = rolled.start("deploy.py", "-y", "--data", f"report={rolled.root / 'report.json'}")
+    expect(rolled, "a1", 30, active="activating")
+    os.killpg(run.pid, signal.SIGTERM)
+    ran = ended(run)
+    assert ran.code == 1 and "stopped: interrupted by SIGTERM" in ran.plain, ran.out
+    assert [results(rolled)[node]["status"] for node in rolled.nodes] == ["proven", "untouched", "untouched"]
+    after = states(rolled)
+    assert after["a1"]["proven"] == after["a1"]["current"] != before["a1"]["proven"] and serves(rolled, "a1")
+    assert (after["h1"], after["l1"]) == (before["h1"], before["l1"])
+    for node in rolled.nodes:
+        assert rolled.on(node, f"ls {STATE}/lock 2>/dev/null || true") == "", "the locks are given back"
+
+
+def test_asked_twice_it_leaves_at_once_and_says_what_is_unproven(rolled: RolloutSite) -> None:
+    before = states(rolled)
+    run = rolled.start("deploy.py", "-y", "--data", f"report={rolled.root / 'report.json'}")
+    expect(rolled, "a1", 30, active="activating")
+    began = time.monotonic()
+    for _ in range(2):
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does it
+        time.sleep(0.5)
+    ran = ended(run)
+    assert ran.code == 1 and time.monotonic() - began < 6, ran.out
+    told = results(rolled)
+    assert [told[node]["status"] for node in rolled.nodes] == ["unproven", "untouched", "untouched"]
+    assert "the node puts back what was proven by itself" in told["a1"]["proof"]
+    state = rolled.state("a1", "chat")
+    assert state["pending"].startswith(state["current"]) and state["proven"] == before["a1"]["proven"]
+
+
+def test_before_the_lock_it_leaves_at_once(rolled: RolloutSite) -> None:
+    before = states(rolled)
+    with slow_once(rolled, "l1", "nvidia-smi", 5) as looking:
+        run = rolled.start("deploy.py", "-y")
+        until(looking, 30, "the gates wait for l1")
+        os.killpg(run.pid, signal.SIGINT)
+        ran = ended(run)
+    assert ran.code == 1, ran.out
+    assert states(rolled) == before
