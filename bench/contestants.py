@@ -40,7 +40,8 @@ def contestants() -> dict[str, Contestant]:
     rows = [
         _ours("ours", "vllm-fleet", "bare"),
         _ours("policy", "vllm-fleet, default policy", "default"),
-        Contestant("floor", "floor: one script, asyncssh", _floor, _wrong_floor),
+        _floor("floor", "floor: one script, same facts"),
+        _floor("lean", "floor: one script, few facts"),
         _ansible("ansible", "ansible-core", "playbook.yml", "ansible.cfg"),
         _ansible("mitogen", "ansible-core with mitogen", "playbook.yml", "mitogen.cfg"),
         _ansible("raw", "ansible-core, one raw task", "raw.yml", "ansible.cfg"),
@@ -69,9 +70,12 @@ def _ours(name: str, title: str, policy: str) -> Contestant:
     return Contestant(name, title, command, wrong, lambda ground: {"FLEET": str(ground.site.fleet(policy))}, ours=True)
 
 
-def _floor(ground: Ground, phase: Phase) -> list[str]:
-    which = "next" if phase == "dry" else "now"
-    return [str(VENV / "bin/python"), str(HERE / "floor.py"), str(ground.peers / f"floor-{which}.json")]
+def _floor(name: str, title: str) -> Contestant:
+    def command(ground: Ground, phase: Phase) -> list[str]:
+        which = "next" if phase == "dry" else "now"
+        return [str(VENV / "bin/python"), str(HERE / "floor.py"), str(ground.peers / f"{name}-{which}.json")]
+
+    return Contestant(name, title, command, _wrong_floor)
 
 
 def _wrong_floor(ground: Ground, phase: Phase, out: str) -> str | None:

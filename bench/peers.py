@@ -10,6 +10,8 @@ import yaml
 
 from bench.site import MODEL, PROJECT, SERVICE, BenchSite, write_json
 from facts.parse.gpus import FIELDS
+from facts.script import probe_script
+from fleet.node import ProbeRequest, ServiceRequest
 
 HERE = Path(__file__).parent
 VENV = HERE / ".venv"
@@ -26,34 +28,44 @@ def ensure_venv() -> Path:
     return VENV / "bin"
 
 
-def script(unit: str, env: str, digest: str, dry: bool) -> str:
-    """bench/job.sh for one host, every value quoted once."""
+def script(unit: str, env: str, image: dict[str, str], dry: bool, same_facts: bool) -> str:
+    """The whole job on one host, every value quoted once: our own facts, or only those that the playbook reads."""
     values = {
         "service": SERVICE,
         "unit_text": unit,
         "env_text": env,
-        "image_digest": digest,
+        "image_digest": image["digest"],
         "model": MODEL,
         "gpu_fields": ",".join(FIELDS),
         "dry": str(int(dry)),
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return head + (HERE / "job.sh").read_text()
+    facts = _our_facts(image) if same_facts else (HERE / "facts.sh").read_text()
+    return head + (HERE / "ground.sh").read_text() + facts + (HERE / "change.sh").read_text()
+
+
+def _our_facts(image: dict[str, str]) -> str:
+    """The product's own probe, word for word; what it tells is printed, and asked for the unit's state."""
+    asked = ServiceRequest(name=SERVICE, model=MODEL, image=f"{image['name']}@{image['digest']}", port=8000)
+    text = probe_script(ProbeRequest(services=(asked,))).text
+    body, call = text.rstrip("\n").rsplit("\n", 1)
+    state = r"[[ $told == *ActiveState=active$'\n'* ]] && active=active"
+    return f'{body}\ntold=$({call})\nprintf "%s\\n" "$told"\nactive=\n{state}\n'
 
 
 def write(site: BenchSite, folder: Path) -> None:
     """Everything that the peers read: scripts of each host, the floor's hosts, Ansible's inventory and settings."""
-    digest = site.image()["digest"]
     for which, dry in (("now", False), ("next", True)):
-        scripts = {}
-        for node in site.lab.nodes:
-            rendered = site.rendered(which) / node.name
-            scripts[node.name] = script((rendered / "unit").read_text(), (rendered / "env").read_text(), digest, dry)
-            path = folder / which / f"{node.name}.sh"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(scripts[node.name])
-        hosts = {node.name: {"address": node.address, "script": scripts[node.name]} for node in site.lab.nodes}
-        write_json(folder / f"floor-{which}.json", {**site.access(), "hosts": hosts})
+        (folder / which).mkdir(parents=True, exist_ok=True)
+        for floor in ("floor", "lean"):
+            hosts = {}
+            for node in site.lab.nodes:
+                texts = ((site.rendered(which) / node.name / name).read_text() for name in ("unit", "env"))
+                text = script(*texts, site.image(), dry, same_facts=floor == "floor")
+                hosts[node.name] = {"address": node.address, "script": text}
+                if floor == "lean":
+                    (folder / which / f"{node.name}.sh").write_text(text)
+            write_json(folder / f"{floor}-{which}.json", {**site.access(), "hosts": hosts})
     (folder / "hosts.yml").write_text(yaml.safe_dump(_inventory(site)))
     for mitogen in (False, True):
         name = "mitogen.cfg" if mitogen else "ansible.cfg"

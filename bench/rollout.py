@@ -103,11 +103,10 @@ def one_turn(ground: Ground, row: Contestant, run: int, logs: Path, say: Callabl
         wrong = row.wrong(ground, phase, sample.out) if sample.code == 0 else f"exit code {sample.code}"
         if wrong:
             raise RuntimeError(f"{row.title}, {PHASES[phase]}: {wrong}; see {log}")
-        times = (sample.wall_s, sample.cpu_s, sample.hosts_cpu_s)
-        records.append(Record(ground.hosts, row.name, phase, run, *times, busy))
-        say(
-            f"{ground.hosts} hosts, {row.title}, {PHASES[phase]}: wall {times[0]:.2f} s, CPU {times[1]:.2f} s, hosts' CPU {times[2]:.2f} s"
-        )
+        wall, cpu, hosts_cpu = sample.wall_s, sample.cpu_s, sample.hosts_cpu_s
+        records.append(Record(ground.hosts, row.name, phase, run, wall, cpu, hosts_cpu, busy))
+        who = f"{ground.hosts} hosts, {row.title}, {PHASES[phase]}"
+        say(f"{who}: wall {wall:.2f} s, CPU {cpu:.2f} s, hosts' CPU {hosts_cpu:.2f} s; busy before: {busy:.0%}")
         if phase == "first":
             verify(ground.site, row)
     return records

@@ -18,7 +18,7 @@ from fleet.plan import decide
 from fleet.release import Release
 from templates.render import render_release
 
-DIGEST = "sha256:" + "a" * 64
+IMAGE = {"name": "localhost/vllm-standin", "digest": "sha256:" + "a" * 64, "engine": "0.30.0"}
 
 
 def release() -> Release:
@@ -30,7 +30,7 @@ def release() -> Release:
         {
             "name": "standin",
             "model": "/srv/models/llama-70b",
-            "image": {"name": "localhost/vllm-standin", "digest": DIGEST, "engine": "0.30.0"},
+            "image": IMAGE,
             "layout": {"tp": 1},
             "max_model_len": 4096,
             "env": {"NOTE": 'it\'s 100% of $HOME "quoted" \\ {{ not jinja }}'},
@@ -50,7 +50,7 @@ def record(contestant: str, phase: str, run: int, wall_s: float, cpu_s: float) -
 def test_without_arguments_three_sizes_and_every_row_are_measured() -> None:
     asked = arguments([])
     assert (asked.hosts, asked.runs, asked.only) == ([3, 20, 60], 3, None)
-    assert list(contestants()) == ["ours", "policy", "floor", "ansible", "mitogen", "raw"]
+    assert list(contestants()) == ["ours", "policy", "floor", "lean", "ansible", "mitogen", "raw"]
 
 
 @pytest.mark.parametrize("words", [["--hosts", "0"], ["--hosts", "many"], ["--runs", "-1"], ["--only", "chef"]])
@@ -95,10 +95,11 @@ def test_the_playbook_places_the_unit_and_env_that_the_product_renders(tmp_path:
     assert [path.read_text() for path in sources] == [made.files["env"], made.files["unit"]]
 
 
-def test_the_one_script_carries_the_unit_and_env_that_the_product_renders() -> None:
+@pytest.mark.parametrize("same_facts", [True, False])
+def test_the_one_script_carries_the_unit_and_env_that_the_product_renders(same_facts: bool) -> None:
     made = release()
-    text = peers.script(made.files["unit"], made.files["env"], DIGEST, dry=False)
-    head = text[: text.index("# The whole job")]
+    text = peers.script(made.files["unit"], made.files["env"], IMAGE, dry=False, same_facts=same_facts)
+    head = text[: text.index("# Beginning of the one script")]
     shown = subprocess.run(
         ["bash", "-c", head + 'printf \'%s\\0%s\' "$unit_text" "$env_text"'], capture_output=True, text=True, check=True
     ).stdout
