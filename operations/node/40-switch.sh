@@ -41,10 +41,10 @@ progress() { # UNIT SECONDS
   note "$2 s $state/$sub: ${last:0:200}"
 }
 
-# A blocking systemctl, with a line now and then that says how far the unit is: after 5 s, then 10 s, 15 s, 20 s later,
-# for to look costs a node more than to wait, and a load takes minutes. 124: LIMIT_S passed.
+# A blocking systemctl, with a line now and then that says how far the unit is: after 10 s, then every 20 s, for to look
+# costs a node more than to wait, and a load takes minutes. 124: LIMIT_S passed.
 await_job() { # VERB UNIT LIMIT_S (0: as long as systemd lets it, by the unit's own budgets)
-  local fd pid line pause=5 began=$EPOCHSECONDS
+  local fd pid line pause=10 began=$EPOCHSECONDS
   exec {fd}< <(exec systemctl "$1" -- "$2" 2>&1)
   pid=$!
   while :; do
@@ -59,7 +59,8 @@ await_job() { # VERB UNIT LIMIT_S (0: as long as systemd lets it, by the unit's 
       return 124
     else
       progress "$2" $((EPOCHSECONDS - began))
-      ((pause < 20)) && pause=$((pause + 5))
+      pause=20
+      (($3 == 0 || began + $3 - EPOCHSECONDS >= 20)) || pause=$((began + $3 - EPOCHSECONDS + 1))
     fi
   done
 }

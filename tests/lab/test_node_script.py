@@ -100,7 +100,7 @@ def test_a_release_that_crashes_fails_at_once_and_the_old_one_comes_back(host: T
 
 
 def test_a_release_that_is_never_healthy_fails_when_its_budget_is_over(host: TinyHost, release: TinyRelease) -> None:
-    slow = replace(changed(release, UNWELL_S="60"), budget=7)
+    slow = replace(changed(release, UNWELL_S="60"), budget=12)
     reply = host.activate(slow)
     assert reply.code == 1 and reply.values["Result"] == "timeout", reply
     assert any("activating/start-post" in note for note in reply.notes), "progress is shown"
