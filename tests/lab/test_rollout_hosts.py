@@ -66,6 +66,8 @@ def test_a_host_that_a_gate_refuses_is_left_out_where_the_policy_says_so(rolled:
     before = look(rolled)
     change(rolled, 1024)
     rolled.lab.set("a1", faults=["gpu-lost:0"])
+    dry = rolled.deploy("--dry", "--data", "on_failed_gate=host")
+    assert dry.code == 1 and "Left out: a1" in dry.plain
     code, told = rolled.report("--data", "on_failed_gate=host")
     now = look(rolled)
     assert status(told) == {"a1": "refused", "h1": "proven", "l1": "proven"}
