@@ -142,7 +142,7 @@ def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool
         return _failed(rollout, host, f"{host.name}: {error}")
     except Exception as error:
         # pyinfra would print it and give the next host its turn. What is pending here the node undoes by itself.
-        rollout.stop(f"{host.name}: {type(error).__name__}: {error}")
+        _failed(rollout, host, f"{host.name}: {type(error).__name__}: {error}")
         raise
 
 
