@@ -29,6 +29,16 @@ def expect(site: RolloutSite, node: str, limit_s: float, **wanted: str) -> None:
     until(lambda: wanted.items() <= site.state(node, "chat").items(), limit_s, f"{node}: {wanted}")
 
 
+def expect_pending(site: RolloutSite, node: str, active: str, limit_s: float = 30) -> None:
+    """A node has switched to a release that is not proven: it is activating (it loads) or active."""
+
+    def pending() -> bool:
+        state = site.state(node, "chat")
+        return state.get("pending", "") != "" and state["active"] == active
+
+    until(pending, limit_s, f"{node} has an unproven release that is {active}")
+
+
 def set_faults(site: RolloutSite, faults: dict[str, str]) -> None:
     """A fault of a node's next release: it is part of its environment, so the release before does not have it."""
     for node in site.nodes:

@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from rollout_midway import ended, expect, results, serves, set_faults, slow_once, states, until
+from rollout_midway import ended, expect_pending, results, serves, set_faults, slow_once, states, until
 from rollout_site import RolloutSite
 
 from fleet.command import STATE
@@ -32,7 +32,7 @@ def rolled(shared_site: RolloutSite) -> RolloutSite:
 def test_the_turn_that_has_begun_is_ended_and_no_other_begins(rolled: RolloutSite) -> None:
     before = states(rolled)
     run = rolled.start("deploy.py", "-y", "--data", f"report={rolled.root / 'report.json'}")
-    expect(rolled, "a1", 30, active="activating")
+    expect_pending(rolled, "a1", "activating")
     os.killpg(run.pid, signal.SIGTERM)
     ran = ended(run)
     assert ran.code == 1 and "stopped: interrupted by SIGTERM" in ran.plain, ran.out
@@ -47,7 +47,7 @@ def test_the_turn_that_has_begun_is_ended_and_no_other_begins(rolled: RolloutSit
 def test_asked_twice_it_leaves_at_once_and_says_what_is_unproven(rolled: RolloutSite) -> None:
     before = states(rolled)
     run = rolled.start("deploy.py", "-y", "--data", f"report={rolled.root / 'report.json'}")
-    expect(rolled, "a1", 30, active="activating")
+    expect_pending(rolled, "a1", "activating")
     began = time.monotonic()
     for _ in range(2):
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does it

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from rollout_midway import ended, expect, kill, set_faults, slow_once, states, until
+from rollout_midway import ended, expect_pending, kill, set_faults, slow_once, states, until
 from rollout_site import Ran, RolloutSite
 
 from fleet.command import NODE_SCRIPT, STATE
@@ -55,7 +55,7 @@ def loading(site: RolloutSite, length: int, seconds: int, *words: str) -> Iterat
     set_faults(site, {"a1": f"slow-start:{seconds}"})
     run = site.start("deploy.py", "-y", *change(length, *words))
     try:
-        expect(site, "a1", 30, active="activating")
+        expect_pending(site, "a1", "activating")
         set_faults(site, {})
         yield run
     finally:

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from rollout_midway import ended, expect, results, serves, set_faults, until
+from rollout_midway import ended, expect, expect_pending, results, serves, set_faults
 from rollout_site import RolloutSite
 
 from lab import node
@@ -29,8 +29,7 @@ def start(site: RolloutSite, fault: str) -> "subprocess.Popen[str]":
     set_faults(site, {"a1": fault})
     site.write(chat=site.service(policy=PATIENT, max_model_len=2048))
     run = site.start("deploy.py", "-y", *BOTH, "--data", f"report={site.root / 'report.json'}")
-    wanted = "activating" if fault.startswith("slow-start") else "active"
-    until(lambda: (s := site.state("a1", "chat"))["pending"] and s["active"] == wanted, 30, f"a1 is {wanted}")
+    expect_pending(site, "a1", "activating" if fault.startswith("slow-start") else "active")
     return run
 
 
