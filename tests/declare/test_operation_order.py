@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyinfra.api import util
 
-from declare.command_line import read_no_source_lines
+from declare.operation_order import read_no_source_lines
 
 
 @pytest.fixture
