@@ -1,5 +1,7 @@
 """`fleet`: the daily verbs. Rollouts themselves are pyinfra's: `pyinfra inventory.py deploy.py`."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,8 @@ def _invocation(fleet: str | None, data: list[str] | None) -> Any:
     from declare.invocation import for_command
     from declare.problem import DeclarationError
 
+    if fleet is None:  # typer takes an empty variable for none, and another fleet than was meant would be acted on
+        fleet = os.environ.get("FLEET")
     try:
         return for_command(fleet, data or [])
     except DeclarationError as error:
@@ -77,6 +81,18 @@ def stop(service: Service, node: Node = None, fleet: FleetName = None) -> None:
 
 
 @app.command()
+def unlock(
+    node: Annotated[str, typer.Argument(help="The node that a dead run holds.")],
+    yes: Annotated[bool, typer.Option("--yes", help="That run is dead: take its lock away.")] = False,
+    fleet: FleetName = None,
+) -> None:
+    """Tell who holds a node, and with --yes take the lock of a dead run away before its lease ends."""
+    from cli import service as services
+
+    services.unlock(_invocation(fleet, None), node, yes)
+
+
+@app.command()
 def wait(service: Service, node: Node = None, fleet: FleetName = None, as_json: Json = False) -> None:
     """Wait until a service answers a real completion on every node."""
     from cli import service as services
@@ -110,8 +126,15 @@ def gates(as_json: Json = False) -> None:
 
 
 def main() -> None:
-    """Entry point of the `fleet` command."""
-    app()
+    """Entry point of the `fleet` command. A wrong call exits 1: 2 means drift or degraded."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except Exception as error:
+        show = getattr(error, "show", None)  # what click's errors have, whichever click typer brings along
+        if show is None:
+            raise
+        show()
+    sys.exit(1)
 
 
 if __name__ == "__main__":

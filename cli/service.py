@@ -52,15 +52,36 @@ def change(invocation: Invocation, verb: str, service: str, node: str | None) ->
         except LockError as error:
             fail(str(error))
         failed = []
-        for plan in plans:
-            budget = plan.service.policy.start_budget_s + 60
-            words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
-            done = run(hosts[plan.node.name], words, timeout_s=budget, show=True)
-            typer.echo(f"{plan.node.name}/{service}: {verb}: {done.reason or 'done'}")
-            failed += [plan.node.name] if done.reason else []
-        locks.release()
+        try:
+            for plan in plans:
+                words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
+                done = run(hosts[plan.node.name], words, timeout_s=_limit_s(plan), show=True)
+                typer.echo(f"{plan.node.name}/{service}: {verb}: {done.reason or 'done'}")
+                failed += [plan.node.name] if done.reason else []
+        finally:
+            locks.release()
     if failed:
         raise typer.Exit(1)
+
+
+def unlock(invocation: Invocation, node: str, sure: bool) -> None:
+    """Take the lock of a run that died away. Without `sure` only its holder is told."""
+    with connected(invocation, placed(invocation.fleet, None, node)) as session:
+        facts = session.survey().facts(node)
+        if facts is None:
+            fail(f"{node}: no answer over SSH, so its lock is unknown")
+        if facts.lock is None:
+            typer.echo(f"{node} is not locked")
+            return
+        typer.echo(f"{node} is held by {facts.lock.holder}, run {facts.lock.run}")
+        if not sure:
+            fail(
+                "make sure that this run is dead, then add --yes; a release that it left pending the node undoes itself"
+            )
+        done = run(session.hosts[node], (NODE_SCRIPT, "unlock", facts.lock.run))
+        if done.reason is not None:
+            fail(f"{node}: {done.reason}")
+        typer.echo(f"{node} is unlocked")
 
 
 def _limit_s(plan: Plan) -> int:

@@ -14,7 +14,7 @@ from declare.services import services_of
 from declare.site import Site
 from declare.validate import build
 from declare.waivers import read_waivers
-from fleet.declaration import Evidence, Fleet, Placement, RolloutPolicy
+from fleet.declaration import Evidence, Fleet, NodeDeclaration, Placement, RolloutPolicy
 
 
 def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
@@ -32,16 +32,17 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
         problems.append(unknown(option("service"), overrides.service, named, "service"))
     for group in groups.values():
         problems.extend(wrong_catalogue(group.section("images")))
+    placements = tuple(
+        Placement(node=node.declaration, services=services_of(node, groups, overrides, site, problems))
+        for node in nodes.values()
+    )
     fleet = Fleet(
         name=site.name,
-        placements=tuple(
-            Placement(node=node.declaration, services=services_of(node, groups, overrides, site, problems))
-            for node in nodes.values()
-        ),
+        placements=placements,
         rollout=_rollout(groups, overrides, problems),
         waivers=(*read_waivers(nodes, groups, named, problems), *overrides.waivers),
         evidence=_evidence(site, problems),
-        warnings=tuple(_warnings(site, nodes, groups)),
+        warnings=(*_warnings(site, nodes, groups), *(_idle(p.node) for p in placements if not p.services)),
     )
     if problems:
         raise DeclarationError(problems)
@@ -74,3 +75,8 @@ def _warnings(site: Site, nodes: dict[str, NodeFile], groups: dict[str, GroupFil
     if site.group_data is None:
         lines.append(f"{shown(site.root)}: no group_data, so only the nodes' own files place services")
     return lines
+
+
+def _idle(node: NodeDeclaration) -> str:
+    """A group's name with a typing mistake takes all services off a node; so a node without any is told."""
+    return f"{node.name}: no service is declared for it (its groups: {', '.join(node.groups) or 'none'})"

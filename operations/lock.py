@@ -37,7 +37,8 @@ def _why(node: str, output: Output) -> str:
     )
     return (
         f"lock: want {node} to be free, found it held by {who} since {since:%Y-%m-%d %H:%M:%S %Z}; "
-        f"wait for that run to end (if it died, its lease runs out at {until:%H:%M:%S})"
+        f"wait for that run to end; if it died, its lease runs out at {until:%Y-%m-%d %H:%M:%S}, "
+        f"or take it away with: fleet unlock {node} --yes"
     )
 
 

@@ -1,5 +1,6 @@
 """From a pyinfra state to a Run: observe every node at once, decide, judge, show; refuse before anything changes."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,9 @@ def deploy(state: "State", invocation: Invocation) -> Run:
         whole = (
             "every service is as declared" if not found.failing else "every service of the other nodes is as declared"
         )
-        out.print(f"\n[green]Nothing to change[/]: {whole}, nothing was restarted.")
+        gone = sum(change.kind == "remove" for change in found.changes)
+        stays = f" {gone} no longer declared stay (--data prune=true removes them)." if gone else ""
+        out.print(f"\n[green]Nothing to change[/]: {whole}, nothing was restarted.{stays}")
     return rollout
 
 
@@ -195,7 +198,12 @@ def carry(rollout: Run, host: "Host", calls: list[Call]) -> str | None:
 
 def report_path(invocation: Invocation) -> Path | None:
     """Where `--data report=PATH` wants the result."""
-    return Path(invocation.overrides.report) if invocation.overrides.report else None
+    if invocation.overrides.report is None:
+        return None
+    path = Path(invocation.overrides.report)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise DeployError(f"--data report: want a file that can be written, found {path}; nothing was changed")
+    return path
 
 
 def probe_folders(invocation: Invocation) -> list[Path]:

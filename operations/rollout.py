@@ -4,6 +4,8 @@ pyinfra runs the verbs' files once a host; what concerns all hosts is done by th
 """
 
 import atexit
+import os
+import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -25,6 +27,7 @@ from operations.survey import Survey
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
+    from rich.console import Console
 
 _guard = RLock()
 _begun: list[Run | Exception] = []
@@ -194,10 +197,19 @@ def finish(state: "State", host: "Host", rollout: Run) -> bool:
 
 def _report(rollout: Run) -> None:
     """The result, printed as the process ends, whatever way it ends."""
-    rollout.write_report()
-    if rollout.dry:
-        return
     out = console(rollout.json)
+    if not rollout.dry:
+        _print_result(rollout, out)
+    try:
+        rollout.write_report()
+    except OSError as error:
+        out.print(f"the report could not be written: {error}", style="bold red", markup=False)
+        sys.stdout.flush()
+        os._exit(1)  # the exit code of a process that ends cannot be changed in any other way
+
+
+def _print_result(rollout: Run, out: "Console") -> None:
+    """One row a service, and why the run stopped."""
     titles = {"deploy": "Result", "rollback": "Result of the rollback"}
     out.print()
     print_outcome(out, rollout.rows, titles.get(rollout.verb, "Result"))

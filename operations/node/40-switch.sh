@@ -158,6 +158,8 @@ verb_confirm() { # SERVICE ID; proof.json on stdin
   service_lock "$1"
   read_line "$folder/proven" && proven=$LINE
   read_line "$folder/previous" && previous=$LINE
+  # What is no release must not become the one to go back to, nor cost the one that is.
+  complete "$1" "${proven:-none}" || proven=
   read_line "$folder/pending"
   is_current "$1" "$2" && { [[ ${LINE%% *} == "$2" ]] || [[ ! $LINE && $proven == "$2" ]]; } \
     || die "$2 of $1 is not pending (found: ${LINE:-nothing}): it was undone or replaced; see $folder/undo.log"

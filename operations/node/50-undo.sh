@@ -4,7 +4,8 @@
 proven_of() { # SERVICE: sets PROVEN, empty where no release ever proved itself here
   read_line "$STATE/$1/proven"
   PROVEN=$LINE
-  [[ ! $PROVEN ]] || complete "$1" "$PROVEN" \
+  # It was complete when it proved itself: a plan.json that somebody removed since is no reason to leave nothing running.
+  [[ ! $PROVEN || (-f $STATE/$1/releases/$PROVEN/unit && -f $STATE/$1/releases/$PROVEN/env) ]] \
     || die "cannot undo $1: its proven release $PROVEN is not complete in $STATE/$1/releases; deploy it anew"
 }
 
