@@ -1,0 +1,43 @@
+"""Exit codes are an interface: 2 means drift or degraded, so a wrong call is 1."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FLEET = Path(sys.executable).parent / "fleet"
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def fleet(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "FLEET": "recorded", **env}
+    return subprocess.run([FLEET, *words], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("cmd", "glm", "a1", "--chekc", "x"), "No such option"),
+        (("stop",), "Missing argument"),
+        (("nothing",), "No such command"),
+        (("status", "--limit", "a1"), "No such option"),
+        (("topology", "/nonexistent"), "/nonexistent"),
+        (("cmd", "glm", "a9"), "want one of a1, h1, l1"),
+        (("unlock", "a9"), "want one of a1, h1, l1"),
+    ],
+)
+def test_a_wrong_call_exits_1_and_says_what_is_wrong(words: tuple[str, ...], told: str) -> None:
+    done = fleet(*words)
+    assert done.returncode == 1 and told in done.stderr, done
+    assert "Traceback" not in done.stderr
+
+
+def test_an_empty_fleet_variable_is_refused_and_not_another_fleet() -> None:
+    done = fleet("status", FLEET="")
+    assert done.returncode == 1 and "FLEET: want a folder" in done.stderr, done
+
+
+def test_help_exits_0() -> None:
+    assert fleet("--help").returncode == 0
