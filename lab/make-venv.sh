@@ -34,3 +34,5 @@ echo "making $venv with $("$chosen" --version) (about half a minute)"
 "$chosen" -m venv "$venv"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check -r requirements.txt
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+# pyinfra keeps Python from writing compiled modules, so each run would compile ours anew.
+"$venv/bin/python" -m compileall -q cli declare facts fleet lab operations probes templates
