@@ -87,11 +87,11 @@ def test_systemd_runs_the_unit_that_lies_on_disk_without_a_reload_for_a_new_one(
 def test_a_release_that_crashes_fails_at_once_and_the_old_one_comes_back(host: TinyHost, release: TinyRelease) -> None:
     host.prove(release)
     began = time.monotonic()
-    reply = host.activate(changed(release, CRASH="1", LOAD_S="0.5"))
+    reply = host.activate(replace(changed(release, CRASH="1", LOAD_S="0.5"), budget=90))
     assert reply.code == 1 and "did not become active" in (reply.error or "")
     assert "CUDA error: out of memory" in reply.journal
     assert reply.values["Result"] == "exit-code"
-    assert time.monotonic() - began < 5, "not only when the start budget is over"
+    assert time.monotonic() - began < 60, "not only when the start budget is over"
     undone = host.call("undo", release.name, "canary")
     assert undone.code == 0 and undone.values["undone"] == release.id and undone.values["active"] == release.id
     host.settled_on(release)
