@@ -4,9 +4,8 @@ pyinfra's own `get_facts` deadlocks when deploy code calls it (it shares the poo
 default value behind while the deploy goes on. Here each node gives its facts or the reason why there are none.
 """
 
-import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gevent.pool import Pool
 
@@ -31,42 +30,30 @@ class Answer(Frozen):
     node: str
     facts: NodeFacts | None = None
     reason: str | None = None
-    seconds: float = 0.0
 
 
 def ask(host: "Host", request: ProbeRequest) -> Answer:
     """Run the probe on one host. Never raises for anything that the node did."""
-    began = time.monotonic()
     script = probe_script(request)
     output = run(host, _READ_WHOLE, stdin=script.text, timeout_s=PROBE_TIMEOUT_S)
-    seconds = time.monotonic() - began
     if output.reason:
-        return Answer(node=host.name, reason=output.reason, seconds=seconds)
+        return Answer(node=host.name, reason=output.reason)
     try:
-        return Answer(node=host.name, facts=parse_probe(output.stdout, script), seconds=seconds)
+        return Answer(node=host.name, facts=parse_probe(output.stdout, script))
     except ProbeError as error:
-        return Answer(node=host.name, reason=f"{error}{output.tail()}", seconds=seconds)
+        return Answer(node=host.name, reason=f"{error}{output.tail()}")
 
 
 def gather(
     hosts: Iterable["Host"],
     request_of: Callable[[str], ProbeRequest],
-    told: Callable[[Answer], Any] | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> dict[str, Answer]:
-    """Node name -> its answer, all nodes at the same time.
-
-    `told` is called as each answer arrives; `ready` returns when a node, by its name, may be asked.
-    """
+    """Node name -> its answer, all nodes at the same time; each as soon as `ready` returns for its name."""
 
     def one(host: "Host") -> Answer:
         if ready:
             ready(host.name)
         return ask(host, request_of(host.name))
 
-    answers: dict[str, Answer] = {}
-    for answer in Pool(AT_ONCE).imap_unordered(one, list(hosts)):
-        answers[answer.node] = answer
-        if told:
-            told(answer)
-    return answers
+    return {answer.node: answer for answer in Pool(AT_ONCE).imap_unordered(one, list(hosts))}

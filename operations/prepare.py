@@ -1,6 +1,7 @@
 """From a pyinfra state to a Run: observe every node at once, decide, judge, show; refuse before anything changes."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,12 +58,16 @@ def deploy(state: "State", invocation: Invocation) -> Run:
     """The run of deploy.py. Raises DeployError where the gates refuse, with the whole table printed before."""
     secret = secrets_of(invocation)
     hosts, silent = hosts_of(state)
-    answers = {**observe(invocation, list(hosts.values()), secret), **silent}
-    found = survey(invocation.fleet, answers, secret, invocation.prune)
+
+    def look(ready: Ready | None = None) -> Survey:
+        answers = {**observe(invocation, list(hosts.values()), secret, ready), **silent}
+        return survey(invocation.fleet, answers, secret, invocation.prune)
+
+    found = look()
     out = console(invocation.json)
     print_gates(out, found.verdicts)
     print_changes(out, found.changes, invocation.diff)
-    rollout = _run(invocation, found, hosts, silent, secret)
+    rollout = _run(invocation, found, hosts, secret, look)
     refuse_unless_passed(rollout)
     leave_out(state, rollout)
     if invocation.dry:
@@ -119,7 +124,7 @@ def _on(policy: RolloutPolicy, verdict: Verdict) -> str:
 
 def api_key(plan: Plan, secret: Secrets) -> str:
     """The key that clients of this service send; empty where it asks for none."""
-    return secret.of(f"{plan.node.name}/{plan.service.name}").get(API_KEY, plan.service.env.get(API_KEY, ""))
+    return secret.of(plan.node.name, plan.service.name).get(API_KEY, plan.service.env.get(API_KEY, ""))
 
 
 def _step(found: Survey, change: Change, secret: Secrets) -> Step:
@@ -140,7 +145,11 @@ def serving(found: Survey) -> dict[str, frozenset[str]]:
 
 
 def _run(
-    invocation: Invocation, found: Survey, hosts: dict[str, "Host"], silent: dict[str, Answer], secret: Secrets
+    invocation: Invocation,
+    found: Survey,
+    hosts: dict[str, "Host"],
+    secret: Secrets,
+    again: Callable[[Ready | None], Survey],
 ) -> Run:
     work = found.work(invocation.prune)
     steps: dict[str, list[Step]] = {}
@@ -163,12 +172,7 @@ def _run(
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: carry(rollout, host, _stagings(rollout, host.name, secret)),
-        again=lambda ready: survey(
-            invocation.fleet,
-            {**observe(invocation, list(hosts.values()), secret, ready), **silent},
-            secret,
-            invocation.prune,
-        ),
+        again=again,
     )
 
 
@@ -177,7 +181,7 @@ def _stagings(rollout: Run, node: str, secret: Secrets) -> list[Call]:
     calls = []
     for step in rollout.steps.get(node, []):
         release = rollout.survey.releases[node, step.service]
-        files = release_files(release, environment_file(secret.of(f"{node}/{step.service}")))
+        files = release_files(release, environment_file(secret.of(node, step.service)))
         calls.append(stage_call(step.service, step.release, files).held_by(rollout.id))
     return calls
 
@@ -185,9 +189,10 @@ def _stagings(rollout: Run, node: str, secret: Secrets) -> list[Call]:
 def carry(rollout: Run, host: "Host", calls: list[Call]) -> str | None:
     """Bring the node script, the undo units and these calls to the host in one command; the reason on failure."""
     facts = rollout.survey.facts(host.name)
-    if facts is None or not (calls or outdated_support(facts)):
+    files = outdated_support(facts) if facts is not None else {}
+    if facts is None or not (calls or files):
         return None
-    apply = apply_command(outdated_support(facts), calls)
+    apply = apply_command(files, calls)
     output = run(host, apply.command, stdin=apply.stdin, timeout_s=120)
     replies = read_replies(output.stdout.splitlines(), calls)
     wrong = next((reply.error for reply in replies if reply.error), None)

@@ -22,23 +22,25 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Secrets:
-    """Secret values of one run by service, with the run's random key for digests. Its repr shows nothing."""
+    """Secret values of one run, with the run's random key for digests. Its repr shows nothing."""
 
-    values: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    values: dict[Key, dict[str, str]] = field(default_factory=dict, repr=False)
     key: str = field(default_factory=lambda: random.token_hex(16), repr=False)
 
-    def of(self, service: str) -> dict[str, str]:
-        """Values of one service."""
-        return self.values.get(service, {})
+    def of(self, node: str, service: str) -> dict[str, str]:
+        """Name -> value of one service on one node."""
+        return self.values.get((node, service), {})
 
 
 def resolve_secrets(fleet: Fleet) -> Secrets:
     """Every secret of the fleet. A service's references are the same on all its nodes unless a node overrides them."""
-    values: dict[str, dict[str, str]] = {}
-    for placement in fleet.placements:
-        for service in placement.services:
-            values[f"{placement.node.name}/{service.name}"] = secrets.resolve(service)
-    return Secrets(values=values)
+    return Secrets(
+        values={
+            (placement.node.name, service.name): secrets.resolve(service)
+            for placement in fleet.placements
+            for service in placement.services
+        }
+    )
 
 
 def request_for(placement: Placement, key: str) -> ProbeRequest:
@@ -95,7 +97,7 @@ def _render(plans: tuple[Plan, ...], secret: Secrets) -> dict[Key, Release]:
     for plan in plans:
         if plan.layout is None:
             continue
-        values = secret.of(f"{plan.node.name}/{plan.service.name}")
+        values = secret.of(plan.node.name, plan.service.name)
         document = f"{plan.service.name}{sorted(values.items())}"
         if document not in marks:  # scrypt is slow on purpose: once a service, not once a node
             marks[document] = secrets_mark(values, plan.service.name)
@@ -134,7 +136,7 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: boo
     )
     releases = _render(plans, secret)
     changes = [
-        compare(plan, releases[key], secrets.digests(secret.of(f"{key[0]}/{key[1]}"), secret.key))
+        compare(plan, releases[key], secrets.digests(secret.of(*key), secret.key))
         for plan in plans
         if (key := (plan.node.name, plan.service.name)) in releases
     ]

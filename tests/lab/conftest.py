@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rollout_site import RolloutSite
+from tiny_service import TinyHost
 
 from fleet.command import NODE_SCRIPT, STATE
 from lab import host
@@ -86,3 +87,11 @@ def shared_site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A site that the tests of one file share, in their order. Not together with `site`: both are on the same hosts."""
     with fresh_site(lab, tmp_path_factory.mktemp("site")) as made:
         yield made
+
+
+@pytest.fixture(scope="module", name="host")
+def host_with_script(lab: Lab) -> TinyHost:
+    """A host with the node script in place."""
+    found = TinyHost(lab, lab.nodes[0].name)
+    found.install()
+    return found

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tiny_service import TinyHost, TinyRelease
@@ -10,14 +9,6 @@ from tiny_service import TinyHost, TinyRelease
 from fleet.command import STATE
 
 pytestmark = pytest.mark.lab
-
-
-@pytest.fixture(scope="module")
-def host(lab: Any) -> TinyHost:
-    """A host with the script in place."""
-    found = TinyHost(lab, lab.nodes[0].name)
-    found.install()
-    return found
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from typing import Any
 
 import pytest
 from tiny_service import TinyHost, TinyRelease
@@ -15,14 +14,6 @@ numbers = count(1)
 
 HOW = pytest.mark.parametrize("hard", [False, True], ids=["reboot", "power-cut"])
 WHEN = pytest.mark.parametrize("load_s", ["60", "0"], ids=["during-load", "before-proof"])
-
-
-@pytest.fixture(scope="module")
-def host(lab: Any) -> TinyHost:
-    """A host with the script in place."""
-    found = TinyHost(lab, lab.nodes[0].name)
-    found.install()
-    return found
 
 
 @pytest.fixture

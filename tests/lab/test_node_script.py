@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
-from typing import Any
 
 import pytest
 from tiny_service import TinyHost, TinyRelease
@@ -16,14 +15,6 @@ from operations.node_script import call_command, stage_call
 
 pytestmark = pytest.mark.lab
 numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def host(lab: Any) -> TinyHost:
-    """A host with the script in place."""
-    found = TinyHost(lab, lab.nodes[0].name)
-    found.install()
-    return found
 
 
 @pytest.fixture
