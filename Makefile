@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help venv demo test lint unit lab-test bench docs recorded clean
+.PHONY: help venv demo test test-engine lint unit lab-test bench docs recorded clean
 
 help:
 	@echo 'make demo      set up, boot a lab of three real systemd hosts, roll out on it, show the result (root on Linux;'
 	@echo '               anywhere else: plan, gates and diff of recorded nodes)'
 	@echo 'make test      set up, lint, types, unit, property and lab tests (lab tests need root on Linux)'
+	@echo 'make test-engine  install vLLM built for CPU and test against it (Linux; 3.5 GB once, at most 25 minutes)'
 	@echo 'make venv      only .venv, with .venv/bin/fleet and .venv/bin/pyinfra'
 	@echo 'make bench     this project beside ansible-core and mitogen on the same lab (long)'
 	@echo 'make docs      write docs/gates.md anew from the code'
@@ -30,10 +31,13 @@ lint: venv
 	$(BIN)/mypy --strict fleet
 
 test: lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m 'not engine'
+
+test-engine: venv
+	$(BIN)/python -m pytest -m engine
 
 unit: venv
-	$(BIN)/python -m pytest -m 'not lab'
+	$(BIN)/python -m pytest -m 'not lab and not engine'
 
 lab-test: venv
 	$(BIN)/python -m pytest -m lab

@@ -16,12 +16,16 @@ settings.load_profile("here")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A lab test that is skipped on CI has not shown what it is there to show: it fails with the reason of the skip."""
+    """A lab or engine test that is skipped on CI has not shown what it is there to show: it fails with the reason."""
     report = yield
-    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("lab"):
+    if report.skipped and os.environ.get("CI") == "true" and _must_run(item):
         report.outcome = "failed"
         report.longrepr = f"skipped on CI: {report.longrepr}"
     return report
+
+
+def _must_run(item: pytest.Item) -> bool:
+    return bool(item.get_closest_marker("lab") or item.get_closest_marker("engine"))
 
 
 @pytest.fixture(scope="module")
