@@ -19,6 +19,7 @@ SERVICE: dict[str, tuple[str, ...]] = {
     **{
         name: (name,)
         for name in (
+            "objective",
             "max_model_len",
             "kv_cache_dtype",
             "speculative",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
+from fleet.objective import Objective, Positive, Target
 from fleet.systemd import control_character, exec_word
 
 SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
@@ -214,6 +215,10 @@ class ServiceDeclaration(Frozen):
     served_model_name: Word | None = None
     image: ImageDeclaration
     layout: LayoutDeclaration | Literal["auto"] = "auto"
+    objective: Objective = "latency"
+    """What `layout: auto` is chosen for, and with a target what the plan is held against."""
+    prefill_tokens_per_s: Positive | None = None
+    """Measured on a node like this: prompt tokens a second of one instance, all requests together."""
     max_model_len: Count
     kv_cache_dtype: Word = "auto"
     speculative: SpeculativeSetting = "none"
@@ -241,6 +246,13 @@ class ServiceDeclaration(Frozen):
     def served_name(self) -> str:
         """The model name that clients send."""
         return self.served_model_name or self.name
+
+    @model_validator(mode="after")
+    def _target_is_one_that_the_engine_takes(self) -> Self:
+        if isinstance(self.objective, Target) and self.objective.context > self.max_model_len:
+            most, asked = self.max_model_len, self.objective.context
+            raise ValueError(f"objective: want a context of at most {most}, the max_model_len, found {asked}")
+        return self
 
     @model_validator(mode="after")
     def _values_fit_one_line_files(self) -> Self:

@@ -3,7 +3,10 @@
 from fleet.architecture import Architecture
 from fleet.boundary import Partition, even_partition
 from fleet.declaration import LayoutDeclaration, NodeDeclaration, ServiceDeclaration
+from fleet.device_order import device_order
 from fleet.frozen import Frozen
+from fleet.topology import Topology
+from fleet.wiring import wiring_of
 
 
 class LayoutError(ValueError):
@@ -43,22 +46,6 @@ class Layout(Frozen):
 def usable_gpus(node: NodeDeclaration, service: ServiceDeclaration) -> tuple[int, ...]:
     """GPU indices of this service on this node."""
     return service.gpus if service.gpus is not None else tuple(range(node.gpus.count))
-
-
-def default_order(node: NodeDeclaration, gpus: tuple[int, ...]) -> tuple[int, ...]:
-    """GPUs so that a TP group sits inside an NVLink island, and islands of one NUMA node follow each other.
-
-    Pairs need not be adjacent: islands 0-3 and 1-2 give 0, 3, 1, 2.
-    """
-    island = {gpu: min(group) for group in node.nvlink_islands for gpu in group}
-    numa = dict(enumerate(node.numa))
-
-    def place(gpu: int) -> tuple[int, int, int]:
-        first = island.get(gpu, gpu)
-        where = numa.get(first)
-        return (where if where is not None else -1, first, gpu)
-
-    return tuple(sorted(gpus, key=place))
 
 
 def _island_sizes(node: NodeDeclaration, gpus: tuple[int, ...]) -> set[int]:
@@ -106,12 +93,21 @@ def choose(node: NodeDeclaration, service: ServiceDeclaration, architecture: Arc
     raise LayoutError(f"auto: more than one layout fits {len(gpus)} GPUs: {names}")
 
 
-def resolve(node: NodeDeclaration, service: ServiceDeclaration, architecture: Architecture | None) -> Layout:
-    """The full layout of a service on a node. Raises LayoutError; whether it is legal is the gates' question."""
+def resolve(
+    node: NodeDeclaration,
+    service: ServiceDeclaration,
+    architecture: Architecture | None,
+    topology: Topology | None = None,
+) -> Layout:
+    """The full layout of a service on a node. Raises LayoutError; whether it is legal is the gates' question.
+
+    `topology`: what the node told of its links; without it the declared islands and NUMA nodes count.
+    """
     wanted = choose(node, service, architecture)
     gpus = usable_gpus(node, service)
-    need = wanted.tp * wanted.pp * wanted.dp
-    order = wanted.device_order if wanted.device_order is not None else default_order(node, gpus)[:need]
+    order = wanted.device_order
+    if order is None:
+        order = device_order(wiring_of(node, topology), gpus, wanted.tp, wanted.pp, wanted.dp)
     partition = wanted.partition if wanted.pp > 1 else None
     if partition is None and wanted.pp > 1 and architecture:
         partition = even_partition(architecture.layers, wanted.pp)

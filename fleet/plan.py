@@ -124,7 +124,7 @@ def decide(
     engine = engine_of(service.image.engine)
     layout, layout_error = None, None
     try:
-        layout = resolve(node, service, architecture)
+        layout = resolve(node, service, architecture, facts.topology if facts else None)
     except LayoutError as error:
         layout_error = str(error)
     tp, pp = (layout.tp, layout.pp) if layout else (1, 1)

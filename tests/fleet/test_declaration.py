@@ -164,3 +164,31 @@ def test_a_fleet_finds_its_nodes_by_name() -> None:
     assert fleet.placement("a1").services[0].name == "glm"
     with pytest.raises(KeyError):
         fleet.placement("a2")
+
+
+def test_an_objective_is_a_goal_or_a_target() -> None:
+    assert service().objective == "latency"
+    assert service(objective="throughput").objective == "throughput"
+    target = service(objective={"context": 131_328, "concurrent": 5, "tpot_p99_ms": 50}).objective
+    assert str(target) == "5 requests of 131,328 tokens, TPOT 50 ms"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "speed",
+        {"concurrent": 4},
+        {"context": 0},
+        {"context": 4096, "tpot_p99_ms": float("nan")},
+        {"context": 4096, "ttft_p99_s": 0},
+        {"context": 4096, "tpot": 5},
+    ],
+)
+def test_a_wrong_objective_is_refused(wrong: object) -> None:
+    with pytest.raises(ValidationError, match="objective"):
+        service(objective=wrong)
+
+
+def test_a_target_longer_than_the_engine_takes_is_refused() -> None:
+    with pytest.raises(ValidationError, match="objective: want a context of at most 524288, the max_model_len"):
+        service(objective={"context": 524_289})

@@ -1,11 +1,9 @@
 """Which layout follows from the declaration, and which GPU is which rank."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fleet.architecture import Architecture, read_architecture
-from fleet.layout import LayoutError, auto_candidates, default_order, resolve
+from fleet.layout import LayoutError, auto_candidates, resolve
 from tests.fleet.builders import GLM, LLAMA, node, service
 
 SWITCH = ((0, 1, 2, 3, 4, 5, 6, 7),)
@@ -47,26 +45,6 @@ def test_auto_without_a_single_answer_asks_with_the_choices() -> None:
         resolve(node(nvlink_islands=((0, 1, 2, 3), (4, 5, 6, 7))), service(layout="auto"), MODEL)
     with pytest.raises(LayoutError, match=r"no layout divides and fits 8 GPUs .* 64 attention heads"):
         resolve(node(nvlink_islands=((0, 1),)), service(layout="auto"), MODEL)
-
-
-def test_a_tp_group_sits_inside_an_island_although_its_gpus_are_not_neighbours() -> None:
-    crossed = node(nvlink_islands=((0, 3), (1, 2)), numa=(None,) * 8)
-    assert default_order(crossed, (0, 1, 2, 3)) == (0, 3, 1, 2)
-
-
-def test_islands_of_one_numa_node_follow_each_other() -> None:
-    mixed = node(nvlink_islands=((0, 4), (1, 5), (2, 6), (3, 7)), numa=(0, 1, 0, 1, 0, 1, 0, 1))
-    assert default_order(mixed, ALL) == (0, 4, 2, 6, 1, 5, 3, 7)
-
-
-@given(st.permutations(ALL), st.sampled_from([1, 2, 4, 8]))
-def test_every_tp_group_is_one_island_however_the_gpus_are_numbered(order: list[int], width: int) -> None:
-    islands = tuple(tuple(order[start : start + width]) for start in range(0, 8, width)) if width > 1 else ()
-    declared = node(nvlink_islands=islands, numa=(None,) * 8)
-    placed = default_order(declared, ALL)
-    groups = {frozenset(placed[start : start + width]) for start in range(0, 8, width)}
-    assert sorted(placed) == [*ALL]
-    assert groups == ({frozenset(island) for island in islands} or {frozenset({gpu}) for gpu in ALL})
 
 
 def test_ranks_count_tp_first_then_stages_then_replicas() -> None:
