@@ -56,7 +56,7 @@ def check(invocation: Invocation, service: str, node: str | None, golden: Path) 
     declared = next(s for s in placement.services if s.name == service)
     if (open_question := _needs_the_node(placement.node, declared)) is not None:
         fail(f"{service} on {nodes[0]}: --check asks no node, and {open_question}")
-    plan = decide(placement, declared, None, invocation.fleet.evidence)
+    plan = decide(placement, declared, None, invocation.fleet.evidence, invocation.fleet.patches)
     if plan.layout is None:
         fail(f"{service} on {nodes[0]}: {plan.layout_error}; set layout, for example --data tp=8 --data pp=1")
     now = document(plan)

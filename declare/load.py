@@ -8,6 +8,7 @@ from declare.located import Located, Origin, shown
 from declare.merge import merge
 from declare.nodes import NodeFile, read_nodes
 from declare.override import Overrides, option, read_overrides
+from declare.patches import read_patches
 from declare.problem import DeclarationError, unknown
 from declare.reader import read_json
 from declare.services import services_of
@@ -42,6 +43,7 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
         rollout=_rollout(groups, overrides, problems),
         waivers=(*read_waivers(nodes, groups, named, problems), *overrides.waivers),
         evidence=_evidence(site, problems),
+        patches=read_patches(site.patches, problems),
         warnings=(*_warnings(site, nodes, groups), *(_idle(p.node) for p in placements if not p.services)),
     )
     if problems:

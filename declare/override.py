@@ -33,6 +33,8 @@ SERVICE: dict[str, tuple[str, ...]] = {
             "model",
         )
     },
+    "boundary_repair": ("boundary", "repair"),
+    "max_pool_loss": ("boundary", "max_pool_loss"),
     "image_digest": ("image", "digest"),
     "engine": ("image", "engine"),
     **{name: ("policy", name) for name in ("start_budget_s", "proof", "last_replica")},

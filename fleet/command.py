@@ -2,6 +2,7 @@
 
 import json
 
+from fleet.patch import files_of
 from fleet.plan import Plan
 
 STATE = "/var/lib/vllm-fleet"
@@ -17,6 +18,11 @@ def unit_name(service: str) -> str:
 def container_name(service: str) -> str:
     """The container of a service."""
     return f"vllm-{service}"
+
+
+def patched_files(plan: Plan) -> dict[str, str]:
+    """Files of the engine that patches change, below the image's packages -> name of the result in the release."""
+    return {path: f"patched-{number}" for number, path in enumerate(files_of(plan.patches))}
 
 
 def _compact(value: object) -> str:
@@ -58,8 +64,8 @@ def engine_argv(plan: Plan) -> tuple[str, ...]:
         argv += ["--speculative-config", _compact(method)]
     if plan.disable_custom_all_reduce:
         argv.append("--disable-custom-all-reduce")
-    if service.hf_overrides:
-        argv += ["--hf-overrides", _compact(service.hf_overrides)]
+    if plan.hf_overrides:
+        argv += ["--hf-overrides", _compact(plan.hf_overrides)]
     if plan.numa_bind and all(rank.numa is not None for rank in plan.ranks):
         argv += ["--numa-bind", "--numa-bind-nodes", *(str(rank.numa) for rank in plan.ranks)]
     if "--shutdown-timeout" not in service.flags:
@@ -126,5 +132,8 @@ def container_argv(plan: Plan) -> tuple[str, ...]:
     argv += ["--volume", f"{service.model}:{service.model}:ro"]
     for mount in service.mounts:
         argv += ["--volume", f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")]
+    for path, name in patched_files(plan).items():
+        held = f"{STATE}/{service.name}/current/{name}"
+        argv += ["--volume", f"{held}:{service.image.packages}/{path}:ro"]
     argv += [*plan.node.runtime_flags, "--entrypoint", "vllm", service.image.reference]
     return (*argv, *engine_argv(plan)[1:])

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
 from fleet.objective import Objective, Positive, Target
+from fleet.patch import PATCH_NAME, Patch
 from fleet.systemd import control_character, exec_word
 
 SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
@@ -46,6 +47,7 @@ Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")
 Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
 AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f]*"), "an absolute path")]
 Address = Annotated[str, _matching(re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_%-]*"), "a host name or an IP address")]
+PatchName = Annotated[str, _matching(PATCH_NAME, "a patch's name: small letters, digits, dashes")]
 Integer = Annotated[int, Field(strict=True)]
 """Strict, so that `true` and "8" are told and not taken for 1 and 8."""
 Number = Annotated[float, Field(strict=True)]
@@ -115,6 +117,8 @@ class ImageDeclaration(Frozen):
     name: Annotated[str, _matching(re.compile(r"[a-z0-9][a-zA-Z0-9._/:-]*"), "an image name without a digest")]
     digest: Digest
     engine: Annotated[str, _matching(re.compile(r"\d+\.\d+(\.\d+)?([.+-]\w+)*"), "an engine version such as 0.30.0")]
+    packages: AbsolutePath = "/usr/local/lib/python3.12/dist-packages"
+    """The folder in the image that has the folder `vllm` of the engine: where patched files are laid over."""
 
     @property
     def reference(self) -> str:
@@ -207,6 +211,15 @@ class ServicePolicy(Frozen):
     """May the only proven replica of this service be restarted?"""
 
 
+class BoundaryPolicy(Frozen):
+    """What is done where a stage of an index-sharing model would start on a layer that computes no indices."""
+
+    repair: Literal["auto", "aligned", "pattern", "patch", "none"] = "auto"
+    """auto: the first that may be done of aligned, pattern and patch. A name: only that one. none: nothing."""
+    max_pool_loss: Annotated[Number, Field(ge=0, le=1)] = 0.05
+    """Share of the KV pool that an aligned partition may cost."""
+
+
 class ServiceDeclaration(Frozen):
     """One model served. Every setting of the engine that operators change has its place here."""
 
@@ -231,6 +244,9 @@ class ServiceDeclaration(Frozen):
     hf_overrides: dict[str, Any] = {}
     boundary_repaired: bool = False
     """PP 2 on an index-sharing model: the image makes the first layers of each stage compute their own indices."""
+    boundary: BoundaryPolicy = BoundaryPolicy()
+    patches: tuple[PatchName, ...] = ()
+    """Source changes to the engine, in this order; see `fleet.patch`."""
     flags: dict[Flag, Word | int | float | bool | list[Word | int | float] | dict[str, Any]] = {}
     env: dict[EnvName, EnvValue] = {}
     secrets: dict[EnvName, SecretReference] = {}
@@ -329,6 +345,8 @@ class Fleet(Frozen):
     rollout: RolloutPolicy = RolloutPolicy()
     waivers: tuple[Waiver, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    patches: tuple[Patch, ...] = ()
+    """Every patch that the site and this project have, the site's first."""
     warnings: tuple[str, ...] = ()
     """What was declared and has no effect, to be shown."""
 

@@ -156,6 +156,10 @@ class ModelFolder(Frozen):
     config: dict[str, Any] | None = None
     config_sha256: str | None = None
     error: str | None = None
+    indexer_layers: tuple[int, ...] | None = None
+    """Layers with all weights of a sparse-attention indexer, by the tensor names; None where these were not read."""
+    tensors_error: str | None = None
+    """Why the tensor names are not known."""
 
 
 class Lock(Frozen):

@@ -1,6 +1,7 @@
 """The decision for one service on one node: every open setting closed, and why."""
 
 from functools import cached_property
+from typing import Any
 
 from fleet.architecture import Architecture, ArchitectureError, read_architecture
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Speculative
@@ -8,6 +9,8 @@ from fleet.engine import Engine, engine_of
 from fleet.frozen import Frozen
 from fleet.layout import Layout, LayoutError, resolve
 from fleet.node import Installed, ModelFolder, NodeFacts
+from fleet.patch import Patch, PatchError, find_patch
+from fleet.repair import Pool, Repair, Unrepaired, overrides_with, repair, repaired_sharing
 
 
 class NodeView(Frozen):
@@ -51,6 +54,21 @@ class Plan(Frozen):
     notes: tuple[str, ...] = ()
     """What was decided automatically, and why; shown as warnings where the owner would be surprised."""
     evidence: tuple[Evidence, ...] = ()
+    boundary: Repair | Unrepaired | None = None
+    """What was done where a stage would start without sparse-attention indices; None where none does, or may."""
+    patches: tuple[Patch, ...] = ()
+    """Source changes to the engine: those of the service in its order, then the one of the boundary."""
+    patches_error: str | None = None
+    """Why a patch that the service names is not to be had."""
+
+    @property
+    def hf_overrides(self) -> dict[str, Any]:
+        """What changes the model's config.json: the owner's, and the pattern that repairs a boundary."""
+        done = self.boundary
+        if not isinstance(done, Repair) or done.pattern is None:
+            return self.service.hf_overrides
+        config = self.model_folder.config if self.model_folder else None
+        return overrides_with(self.service.hf_overrides, "text_config" in (config or {}), done.pattern)
 
     @property
     def model_folder(self) -> ModelFolder | None:
@@ -117,8 +135,13 @@ def decide(
     service: ServiceDeclaration,
     facts: NodeFacts | None,
     evidence: tuple[Evidence, ...] = (),
+    patches: tuple[Patch, ...] = (),
+    pool: Pool | None = None,
 ) -> Plan:
-    """Close every open setting of one service on one node. Never raises: an open question stays as an error text."""
+    """Close every open setting of one service on one node. Never raises: an open question stays as an error text.
+
+    `patches`: all that there are. `pool`: the ledger's figures, for what an aligned partition would cost.
+    """
     node = placement.node
     architecture, architecture_error = _architecture(service, facts)
     engine = engine_of(service.image.engine)
@@ -127,6 +150,10 @@ def decide(
         layout = resolve(node, service, architecture, facts.topology if facts else None)
     except LayoutError as error:
         layout_error = str(error)
+    boundary = _boundary(service, architecture, layout, facts, patches, pool)
+    if isinstance(boundary, Repair) and layout is not None and architecture is not None:
+        layout, architecture = _repaired(boundary, layout, architecture)
+    used, patches_error = _patches(service, boundary, patches)
     tp, pp = (layout.tp, layout.pp) if layout else (1, 1)
     speculative, notes = _speculation(service, architecture, engine, pp)
     plan = Plan(
@@ -143,10 +170,63 @@ def decide(
         disable_custom_all_reduce=_switch(service.disable_custom_all_reduce, tp == 2 and only_pairs(node)),
         notes=tuple(notes),
         evidence=evidence,
+        boundary=boundary,
+        patches=used,
+        patches_error=patches_error,
     )
     known = bool(plan.ranks) and all(rank.numa is not None for rank in plan.ranks)
     bind = _switch(service.numa_bind, known and engine is not None and engine.numa_bind)
     return plan.model_copy(update={"numa_bind": bind})
+
+
+def _boundary(
+    service: ServiceDeclaration,
+    architecture: Architecture | None,
+    layout: Layout | None,
+    facts: NodeFacts | None,
+    patches: tuple[Patch, ...],
+    pool: Pool | None,
+) -> Repair | Unrepaired | None:
+    """What is to be done at the boundaries. Not where the owner says that the image does it, nor in a wrong cut."""
+    parts = layout.partition if layout else None
+    if service.boundary_repaired or architecture is None or layout is None or parts is None:
+        return None
+    if len(parts) != layout.pp or sum(parts) != architecture.layers or min(parts) < 0:
+        return None
+    folder = next((m for m in facts.models if m.path == service.model), None) if facts else None
+    indexers = folder.indexer_layers if folder else None
+    return repair(
+        parts,
+        architecture,
+        service.image.engine,
+        service.boundary,
+        None if indexers is None else frozenset(indexers),
+        patches,
+        pool,
+        (folder.tensors_error if folder else None) or "the tensor names were not read",
+    )
+
+
+def _repaired(done: Repair, layout: Layout, architecture: Architecture) -> tuple[Layout, Architecture]:
+    """Layout and architecture as the engine will run them."""
+    if done.kind == "aligned":
+        cut = {"partition": done.partition, "declared_partition": done.partition}
+        return layout.model_copy(update=cut), architecture
+    sharing = repaired_sharing(done.partition, architecture)
+    return layout, architecture.model_copy(update={"index_sharing": sharing})
+
+
+def _patches(
+    service: ServiceDeclaration, boundary: Repair | Unrepaired | None, catalogue: tuple[Patch, ...]
+) -> tuple[tuple[Patch, ...], str | None]:
+    found: list[Patch] = []
+    try:
+        for name in dict.fromkeys(service.patches):
+            found.append(find_patch(name, service.image.engine, catalogue))
+    except PatchError as error:
+        return tuple(found), str(error)
+    own = boundary.patch if isinstance(boundary, Repair) else None
+    return (*found, *([own] if own is not None and own not in found else [])), None
 
 
 def _switch(setting: bool | str, automatic: bool) -> bool:

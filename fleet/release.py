@@ -6,6 +6,7 @@ from typing import Any
 
 from fleet.command import container_argv, engine_argv, engine_env
 from fleet.frozen import Frozen
+from fleet.patch import Patch, full_version
 from fleet.plan import Plan
 from fleet.systemd import environment_file
 
@@ -30,7 +31,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     layout = plan.layout
     if layout is None:
         raise ValueError(f"{plan.service.name} on {plan.node.name}: no layout: {plan.layout_error}")
-    return {
+    document = {
         "format": 1,
         "service": plan.service.name,
         "node": plan.node.name,
@@ -51,6 +52,19 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "secrets": sorted(plan.service.secrets),
         "command": list(container_argv(plan)),
         "policy": plan.service.policy.model_dump(mode="json", include={"start_budget_s", "stop_grace_s"}),
+    }
+    if plan.patches:
+        document["patches"] = [_patch_document(patch, plan.service.image.engine) for patch in plan.patches]
+    return document
+
+
+def _patch_document(patch: Patch, engine: str) -> dict[str, Any]:
+    """A patch by name and digest, and the files of the engine that it is for, by SHA-256."""
+    version = full_version(engine)
+    return {
+        "name": patch.name,
+        "digest": patch.digest,
+        "files": {file.path: file.sha256[version] for file in patch.files},
     }
 
 

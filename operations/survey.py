@@ -130,7 +130,7 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: boo
     )
     unread = {p.node.name: answers[p.node.name].reason or "no answer" for p in asked if not answers[p.node.name].facts}
     plans = tuple(
-        decide(view.placement, service, view.facts, fleet.evidence)
+        decide(view.placement, service, view.facts, fleet.evidence, fleet.patches)
         for view in views
         for service in view.placement.services
     )

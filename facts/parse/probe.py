@@ -15,6 +15,7 @@ from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
 from facts.parse.refusal import quoted
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_services
+from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
 from fleet.command import NODE_SCRIPT, STATE
@@ -139,6 +140,11 @@ def read_models(section: Section, wanted: list[str]) -> tuple[ModelFolder, ...]:
 
 
 def _model(path: str, lines: list[str] | None, section: Section) -> ModelFolder:
+    indexers, why = None, None
+    if lines and "tensors" in lines:
+        at = lines.index("tensors")
+        indexers, why = parse_indexers(lines[at + 1 :])
+        lines = lines[:at]
     if not lines:
         return ModelFolder(path=path, error=section.failure or "the node did not look at this folder")
     if lines[-1] != "exit 0":
@@ -150,4 +156,10 @@ def _model(path: str, lines: list[str] | None, section: Section) -> ModelFolder:
         return ModelFolder(path=path, error=f"config.json: {error}")
     if not isinstance(config, dict):
         return ModelFolder(path=path, error=f"config.json: want an object, found {quoted(str(config))}")
-    return ModelFolder(path=path, config=config, config_sha256=hashlib.sha256(raw).hexdigest())
+    return ModelFolder(
+        path=path,
+        config=config,
+        config_sha256=hashlib.sha256(raw).hexdigest(),
+        indexer_layers=indexers,
+        tensors_error=why,
+    )

@@ -11,14 +11,11 @@ from fleet.gate import gate
 from fleet.known import Undecidable, architecture_of, layout_of
 from fleet.layout import Layout
 from fleet.plan import Plan
+from fleet.repair import Repair, Unrepaired, carries_indices, partition_text
 from fleet.verdict import Finding
 
 TRIALS = 200
 """Degeneration trials, none bad, that open more than two stages. Operators' bar for a partition."""
-
-
-def _text(partition: Partition) -> str:
-    return ",".join(map(str, partition))
 
 
 def _cut(plan: Plan, architecture: Architecture) -> Partition:
@@ -26,7 +23,7 @@ def _cut(plan: Plan, architecture: Architecture) -> Partition:
     cut = layout_of(plan)
     parts = cut.partition or ()
     if len(parts) != cut.pp or sum(parts) != architecture.layers or min(parts) < 0:
-        raise Undecidable(f"a partition of {architecture.layers} layers in {cut.pp} stages", _text(parts))
+        raise Undecidable(f"a partition of {architecture.layers} layers in {cut.pp} stages", partition_text(parts))
     return parts
 
 
@@ -54,12 +51,15 @@ def _orphan_text(found: Orphans) -> str:
 
 @gate("stage-boundary", remedy="cut where a layer computes its own indices", needs_facts=True)
 def stage_boundary(plan: Plan) -> Finding | None:
-    """Every stage starts on a layer that computes its own sparse-attention indices, or is declared repaired.
+    """Every stage starts on a layer that computes its own sparse-attention indices, by itself or by a repair.
 
-    `boundary_repaired` counts at PP 2; beyond it only together with the stored run that `pp-evidence` asks for.
+    The plan has the repair in its architecture already. `boundary_repaired` counts at PP 2; beyond it only together
+    with the stored run that `pp-evidence` asks for.
     """
     architecture, cut = architecture_of(plan), layout_of(plan)
     if cut.pp == 1 or architecture.index_sharing is None:
+        return None
+    if carries_indices(plan.service.image.engine, architecture.model_type):
         return None
     parts = _cut(plan, architecture)
     found = orphans(parts, architecture)
@@ -68,16 +68,25 @@ def stage_boundary(plan: Plan) -> Finding | None:
         return None
     return Finding(
         want="every stage to start on a layer that computes its own indices",
-        got=f"{_text(parts)}: {'; '.join(map(_orphan_text, found))}",
+        got=f"{partition_text(parts)}: {'; '.join(map(_orphan_text, found))}",
+        because=f"not repaired: {'; '.join(plan.boundary.reasons)}" if isinstance(plan.boundary, Unrepaired) else None,
         remedy=_boundary_remedy(cut, nearest_aligned(parts, architecture)),
     )
 
 
 def _boundary_remedy(cut: Layout, aligned: tuple[Partition, ...]) -> str:
-    way = f"use partition {' or '.join(map(_text, aligned))}" if aligned else "use fewer stages"
+    way = f"use partition {' or '.join(map(partition_text, aligned))}" if aligned else "use fewer stages"
     if cut.pp == 2:
         return f"{way}, or declare boundary_repaired: true if the image makes these layers compute"
     return f"{way}; beyond PP 2 boundary_repaired counts only with the stored run that pp-evidence asks for"
+
+
+@gate("boundary-repair", remedy="nothing, or declare the partition and boundary.repair of {service} as it shall be")
+def boundary_repair(plan: Plan) -> Finding | None:
+    """The partition is run as it was declared. What was repaired instead, and how, is shown as a warning."""
+    if not isinstance(plan.boundary, Repair):
+        return None
+    return Finding(want="stages that need no repair", got=str(plan.boundary), warning=True)
 
 
 @gate(
@@ -96,7 +105,7 @@ def pp_evidence(plan: Plan) -> Finding | None:
     parts = _cut(plan, architecture_of(plan))
     runs = _matching_runs(plan, parts)
     bad = [run for run in runs if run.bad]
-    where = f"{plan.service.model}, engine {plan.service.image.engine}, partition {_text(parts)}"
+    where = f"{plan.service.model}, engine {plan.service.image.engine}, partition {partition_text(parts)}"
     want = f"at most 2 stages, or a stored degeneration run of at least {TRIALS} trials with none bad for {where}"
     if any(map(_opens, runs)):
         text = ", ".join(f"{run.bad} of {run.trials} bad" for run in bad)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from facts.parse.probe import read_models
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import parse_services
 from fleet.command import STATE
-from fleet.node import Image, Installed, NodeFacts, ProbeRequest, Runtime, ServiceRequest
+from fleet.node import Image, Installed, ModelFolder, NodeFacts, ProbeRequest, Runtime, ServiceRequest
 from fleet.systemd import environment_file
 from tests.facts.fake_node import CURRENT, DIGEST, OLD, FakeNode
 
@@ -250,3 +251,74 @@ def test_the_whole_probe_of_this_machine_is_one_answer(node: FakeNode) -> None:
     answer, script = node.ask(request())
     facts = parse_probe(answer, script)
     assert isinstance(facts, NodeFacts) and facts.hostname == Path("/proc/sys/kernel/hostname").read_text().strip()
+
+
+INDEXER = ("wq_b.weight", "wk.weight", "weights_proj.weight", "k_norm.weight", "k_norm.bias")
+
+
+def tensor_names(*layers: int, leave_out: str = "", prefix: str = "model") -> dict[str, str]:
+    names = [f"{prefix}.layers.{layer}.self_attn.indexer.{part}" for layer in layers for part in INDEXER]
+    names += [f"{prefix}.layers.{layer}.self_attn.q_b_proj.weight" for layer in range(6)]
+    return {name: "model-1.safetensors" for name in names if name != leave_out}
+
+
+def folder_with(node: FakeNode, config: dict[str, Any], **files: bytes) -> ModelFolder:
+    path = str(node.root / "checkpoint")
+    Path(path).mkdir()
+    (Path(path) / "config.json").write_text(json.dumps(config))
+    for name, content in files.items():
+        (Path(path) / name.replace("_", ".")).write_bytes(content)
+    answer, script = node.ask(request(model=path), "models")
+    (model,) = read_models(parse_frames(answer, script.nonce)["models"], [path])
+    return model
+
+
+SPARSE = {"index_topk": 2048, "num_hidden_layers": 6}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("prefix", ["model", "model.language_model"])
+def test_layers_with_an_indexer_are_told_by_the_index_of_the_shards(
+    node: FakeNode, indent: int | None, prefix: str
+) -> None:
+    index = json.dumps({"weight_map": tensor_names(0, 1, 4, prefix=prefix)}, indent=indent).encode()
+    model = folder_with(node, SPARSE, model_safetensors_index_json=index)
+    assert (model.indexer_layers, model.tensors_error, model.config) == ((0, 1, 4), None, SPARSE)
+
+
+def test_a_layer_with_half_an_indexer_has_none(node: FakeNode) -> None:
+    gone = "model.layers.4.self_attn.indexer.wk.weight"
+    index = json.dumps({"weight_map": tensor_names(0, 1, 4, leave_out=gone)}).encode()
+    assert folder_with(node, SPARSE, model_safetensors_index_json=index).indexer_layers == (0, 1)
+
+
+def test_layers_with_an_indexer_are_told_by_the_header_of_the_only_file(node: FakeNode) -> None:
+    header = json.dumps({name: {"dtype": "BF16"} for name in tensor_names(0, 3)}).encode()
+    body = b'"model.layers.5.self_attn.indexer.wk.weight"' * 4
+    content = len(header).to_bytes(8, "little") + header + body
+    assert folder_with(node, SPARSE, model_safetensors=content).indexer_layers == (0, 3)
+
+
+def test_a_checkpoint_without_any_indexer_has_none_and_that_is_known(node: FakeNode) -> None:
+    index = json.dumps({"weight_map": tensor_names()}).encode()
+    model = folder_with(node, SPARSE, model_safetensors_index_json=index)
+    assert (model.indexer_layers, model.tensors_error) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({}, "no model.safetensors.index.json and no model.safetensors"),
+        ({"model_safetensors": b"\xff" * 32}, "is not that of safetensors"),
+        ({"model_safetensors": b""}, "is not that of safetensors"),
+    ],
+)
+def test_tensor_names_that_cannot_be_read_are_not_known(node: FakeNode, files: dict[str, bytes], why: str) -> None:
+    model = folder_with(node, SPARSE, **files)
+    assert model.indexer_layers is None and why in (model.tensors_error or "")
+    assert model.config == SPARSE
+
+
+def test_of_a_model_without_sparse_attention_no_tensor_is_looked_for(node: FakeNode) -> None:
+    model = folder_with(node, {"num_hidden_layers": 6})
+    assert (model.indexer_layers, model.tensors_error) == (None, None)

@@ -21,7 +21,9 @@ from fleet.node import (
     Runtime,
     Unit,
 )
+from fleet.patch import Patch
 from fleet.plan import NodeView, Plan, decide
+from fleet.repair import Pool
 from fleet.topology import Topology
 from fleet.verdict import Verdict
 
@@ -137,17 +139,28 @@ def view(declared: NodeDeclaration, *services: ServiceDeclaration, told: NodeFac
     )
 
 
-def plans_of(one: NodeView, evidence: tuple[Evidence, ...] = ()) -> tuple[Plan, ...]:
+def plans_of(
+    one: NodeView,
+    evidence: tuple[Evidence, ...] = (),
+    patches: tuple[Patch, ...] = (),
+    pool: Pool | None = None,
+) -> tuple[Plan, ...]:
     """The plans of all services of a node."""
-    return tuple(decide(one.placement, service, one.facts, evidence) for service in one.placement.services)
+    return tuple(
+        decide(one.placement, service, one.facts, evidence, patches, pool) for service in one.placement.services
+    )
 
 
 def fleet(
-    *views: NodeView, evidence: tuple[Evidence, ...] = (), changing: tuple[tuple[str, str], ...] = ()
+    *views: NodeView,
+    evidence: tuple[Evidence, ...] = (),
+    changing: tuple[tuple[str, str], ...] = (),
+    patches: tuple[Patch, ...] = (),
+    pool: Pool | None = None,
 ) -> FleetView:
     """Nodes with their plans; none given: a1 with glm."""
     nodes = views or (view(node(), service(), told=facts()),)
-    plans = tuple(plan for one in nodes for plan in plans_of(one, evidence))
+    plans = tuple(plan for one in nodes for plan in plans_of(one, evidence, patches, pool))
     return FleetView(views=nodes, plans=plans, changing=frozenset(changing))
 
 
@@ -156,10 +169,27 @@ def fleet_with(
     told: NodeFacts | None = None,
     evidence: tuple[Evidence, ...] = (),
     config: dict[str, Any] | None = GLM,
+    patches: tuple[Patch, ...] = (),
+    pool: Pool | None = None,
     **changes: Any,
 ) -> FleetView:
     """a1 with glm, where the node, its facts, the config.json or fields of the service are other ones."""
-    return fleet(view(declared or node(), service(**changes), told=told or facts(config)), evidence=evidence)
+    one = view(declared or node(), service(**changes), told=told or facts(config))
+    return fleet(one, evidence=evidence, patches=patches, pool=pool)
+
+
+def folder(config: dict[str, Any] | None = GLM, indexers: tuple[int, ...] | None = None) -> ModelFolder:
+    """The checkpoint on the node, with indexer weights of these layers; None: its tensor names were not read."""
+    error = None if indexers is not None else "no model.safetensors.index.json"
+    return ModelFolder(path=MODEL, config=config, indexer_layers=indexers, tensors_error=error)
+
+
+def patch(name: str = "index-boundary", versions: tuple[str, ...] = ("0.30.0",), **changes: Any) -> Patch:
+    """A patch of one line of one file."""
+    edit = {"anchor": "timeout = 5\n", "fragment": "timeout = 50\n", "place": "instead"}
+    file = {"path": "vllm/wait.py", "sha256": dict.fromkeys(versions, "0" * 64), "edits": [edit]}
+    sound = {"name": name, "why": "waits too short", "tested": "not at all", "files": [file]}
+    return Patch.model_validate(sound | changes)
 
 
 def ask(gate: str, fleet_view: FleetView, *waivers: Waiver) -> list[Verdict]:

@@ -1,0 +1,27 @@
+"""Are the source changes that a service names there for its engine?"""
+
+from fleet.gate import gate
+from fleet.patch import full_version
+from fleet.plan import Plan
+from fleet.verdict import Finding
+
+
+@gate("patches", remedy="name patches of {service} that are there for its engine, or write them: docs/patches.md")
+def patches(plan: Plan) -> list[Finding]:
+    """Each patch that the service names is there for exactly this engine version; an unneeded one is a warning.
+
+    Whether the files in the image are those that it was written for is seen on the node, before anything stops.
+    """
+    if plan.patches_error is not None:
+        return [Finding(want=f"the patches {', '.join(plan.service.patches)}", got=plan.patches_error)]
+    version = full_version(plan.service.image.engine)
+    return [
+        Finding(want="no patch that the engine does without", got=f"{patch}, unneeded from {first}", warning=True)
+        for patch in plan.patches
+        if (first := patch.unneeded_from) is not None and not _before(version, first)
+    ]
+
+
+def _before(version: str, other: str) -> bool:
+    numbers = [[int(part) for part in one.split(".") if part.isdigit()] for one in (version, full_version(other))]
+    return numbers[0] < numbers[1]
