@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.lab import app as lab
+from cli.pool import pool
 from cli.topology import topology
 
 app = typer.Typer(
@@ -114,6 +115,7 @@ def status(
 
 
 app.command("topology")(topology)
+app.command("pool")(pool)
 app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")
 
 

@@ -115,7 +115,7 @@ def _language_model(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, **nested} if isinstance(nested, dict) else config
 
 
-def _laid_over(config: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+def laid_over(config: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
     """The language model with overrides: those of `text_config` change single fields of it, not the whole."""
     return {**_language_model(config), **_language_model(overrides)}
 
@@ -125,7 +125,7 @@ def read_architecture(config: dict[str, Any], hf_overrides: dict[str, Any] | Non
 
     Raises ArchitectureError with the field's name.
     """
-    model = _laid_over(config, hf_overrides or {})
+    model = laid_over(config, hf_overrides or {})
     return Architecture(
         model_type=str(model.get("model_type", "unknown")),
         layers=_positive(model, "num_hidden_layers"),

@@ -1,0 +1,67 @@
+"""Numbers out of config.json, each refused with its name where it makes no sense."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleet.model.shape import ModelError
+
+MOST_LAYERS = 10_000
+"""More than any model has; what goes beyond is a mistake, and would take forever to lay out."""
+
+Config = dict[str, Any]
+
+
+def number(config: Config, *names: str, least: int = 1) -> int | None:
+    """The first of these fields that is set, or None. ModelError where it is no whole number of at least `least`."""
+    for name in names:
+        value = config.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
+            raise ModelError(f"config.json: {name}: want {wanted}, found {_short(value)}")
+        if value > 2**53:
+            raise ModelError(f"config.json: {name}: want a number that a model can have, found {_short(value)}")
+        return value
+    return None
+
+
+def required(config: Config, *names: str) -> int:
+    """The field, or ModelError that names it."""
+    value = number(config, *names)
+    if value is None:
+        raise ModelError(f"config.json: {names[0]}: want a positive integer, found nothing")
+    return value
+
+
+def layer_count(config: Config) -> int:
+    """num_hidden_layers, within reason."""
+    count = required(config, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    if count > MOST_LAYERS:
+        raise ModelError(f"config.json: num_hidden_layers: want at most {MOST_LAYERS}, found {count}")
+    return count
+
+
+def words(config: Config, name: str) -> tuple[str, ...] | None:
+    """A list of texts, or None where the field is not set."""
+    value = config.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(v, str) for v in value):
+        raise ModelError(f"config.json: {name}: want a list of texts, found {_short(value)}")
+    return tuple(value)
+
+
+def mapping(config: Config, name: str) -> Config:
+    """A nested object; empty where the field is not set."""
+    value = config.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ModelError(f"config.json: {name}: want an object, found {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
