@@ -27,5 +27,6 @@ if run.active and host.name in run.hosts:
                 rollout=run,
                 probes=prepare.probe_folders(invocation.current()),
             )
-        rollout.barrier(name=f"End of batch {number}")
+        if number < len(run.batches):
+            rollout.barrier(name=f"End of batch {number}")
     python.call(name="Unlock", function=rollout.finish, rollout=run)

@@ -31,8 +31,11 @@ appear() { # what was put, by rename
   done
 }
 
-support_ready() {
-  systemctl --root=/ enable --quiet vllm-fleet-boot.service || fail "cannot enable vllm-fleet-boot.service"
+support_ready() { # the link is what `systemctl enable` makes, for a process less
+  local units=/etc/systemd/system wants=/etc/systemd/system/multi-user.target.wants
+  [[ -d $wants ]] || mkdir -m 755 -- "$wants" || fail "cannot make $wants"
+  ln -sfn -- "$units/vllm-fleet-boot.service" "$wants/vllm-fleet-boot.service" \
+    || fail "cannot enable vllm-fleet-boot.service"
   [[ ! $RELOAD ]] || systemctl daemon-reload || fail "cannot reload systemd"
 }
 

@@ -13,7 +13,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 
 from facts.shell import Output, run
-from operations.node_script import carried_call
+from operations.node_script import lock_call
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -54,7 +54,7 @@ class Locks:
 
     def _node(self, name: str, verb: str, *words: str, timeout_s: float = 60) -> Output:
         """Call a verb without relying on what is installed there: the first rollout has nothing installed."""
-        call = carried_call((verb, *words))
+        call = lock_call((verb, *words))
         return run(self.hosts[name], call.command, stdin=call.stdin, timeout_s=timeout_s)
 
     def acquire(self, lease_s: int) -> None:

@@ -67,7 +67,17 @@ class Reply(Frozen):
 @cache
 def node_script() -> str:
     """The bash text of /usr/local/lib/vllm-fleet/node: the files of operations/node/ in the order of their names."""
-    return "".join(path.read_text(encoding="utf-8") for path in sorted((_HERE / "node").glob("*.sh")))
+    return _parts("*.sh")
+
+
+@cache
+def _lock_script() -> str:
+    """What the verbs of a lock need of it: a fifth, for a node reads it twice a rollout."""
+    return "".join(map(_parts, ("10-ground.sh", "20-lock.sh", "90-main.sh")))
+
+
+def _parts(pattern: str) -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in sorted((_HERE / "node").glob(pattern)))
 
 
 def node_script_sha256() -> str:
@@ -112,9 +122,9 @@ def call_command(words: Iterable[str]) -> str:
     return shlex.join((NODE_SCRIPT, *words))
 
 
-def carried_call(words: Iterable[str]) -> Apply:
-    """One call that reads nothing, of a script that is carried along: it need not be in place. For locks above all."""
-    return Apply(command=shlex.join(("exec", "bash", "-c", _LOADER, "node", *words)), stdin=f"{node_script()}{_END}\n")
+def lock_call(words: Iterable[str]) -> Apply:
+    """A call of `lock`, `renew` or `unlock`, whose part of the script is carried along: it need not be in place."""
+    return Apply(command=shlex.join(("exec", "bash", "-c", _LOADER, "node", *words)), stdin=f"{_lock_script()}{_END}\n")
 
 
 def apply_command(files: Files, calls: Iterable[Call]) -> Apply:

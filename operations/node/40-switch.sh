@@ -2,8 +2,7 @@
 
 flip() { # SERVICE ID: current -> releases/ID
   local new="$STATE/$1/.current.new"
-  rm -f -- "$new"
-  ln -s -- "releases/$2" "$new" && mv -fT -- "$new" "$STATE/$1/current"
+  ln -sfn -- "releases/$2" "$new" && mv -fT -- "$new" "$STATE/$1/current"
 }
 
 install_unit() { # SERVICE ID
@@ -18,20 +17,30 @@ install_unit() { # SERVICE ID
   fi
 }
 
+# As `systemctl enable` does it, for two processes less. It must lie there before systemd is asked for the unit: of a
+# unit that it has loaded it reads the enablement once. Until the proof, the boot unit puts back what was proven first.
+enable_unit() { # UNIT
+  local wants=$UNITS/multi-user.target.wants
+  [[ -L $wants/$1 ]] && return
+  [[ -d $wants ]] || mkdir -m 755 -- "$wants" || return
+  ln -s -- "$UNITS/$1" "$wants/$1" && sync -- "$wants"
+}
+
 # A reload costs the host more than everything else here (180 ms of CPU), and a unit that systemd never saw needs none:
 # it is asked whether what it has loaded is what lies on disk. Sets FRESH where the unit never ran.
 reload_if_needed() { # UNIT
-  local line load= stale= changed=
+  local line load= stale= changed= enabled=
   while IFS= read -r line; do
     case $line in
       LoadState=*) load=${line#*=} ;;
+      UnitFileState=*) enabled=${line#*=} ;;
       NeedDaemonReload=*) stale=${line#*=} ;;
       StateChangeTimestampMonotonic=*) changed=${line#*=} ;;
     esac
-  done < <(systemctl show -p LoadState -p NeedDaemonReload -p StateChangeTimestampMonotonic -- "$1")
+  done < <(systemctl show -p LoadState -p UnitFileState -p NeedDaemonReload -p StateChangeTimestampMonotonic -- "$1")
   FRESH=
   [[ $changed == 0 ]] && FRESH=1
-  [[ $load == loaded && $stale == no ]] || systemctl daemon-reload
+  [[ $load == loaded && $enabled == enabled && $stale == no ]] || systemctl daemon-reload
 }
 
 progress() { # UNIT SECONDS
@@ -109,7 +118,7 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
   [[ ! -f $STATE/$1/releases/$2/secrets.env ]] || close_podman_database \
     || die "cannot make podman's database readable for root only; nothing was changed"
   mark_pending "$@"
-  flip "$1" "$2" && install_unit "$1" "$2" \
+  flip "$1" "$2" && install_unit "$1" "$2" && enable_unit "$unit" \
     || die "cannot switch $1 to $2; the undo timer will put the proven release back"
   sync -- "$STATE/$1" "$UNITS/$unit" "$UNITS"
   reload_if_needed "$unit"
@@ -129,14 +138,6 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
     die "$unit did not become active"
   fi
   result active "$2"
-}
-
-# On the files alone (--root=/): over its bus systemd would count every unit of the host as changed on disk, and the
-# next activation would pay for a reload. It reads a unit's enablement once, so it is asked for the new one.
-enable_unit() { # UNIT
-  [[ -L $UNITS/multi-user.target.wants/$1 ]] && return
-  systemctl --root=/ enable --quiet -- "$1" || return
-  [[ $(systemctl show --value -p UnitFileState -- "$1") == enabled ]] || systemctl daemon-reload
 }
 
 prune_releases() { # SERVICE KEEP...: everything else goes, and what killed stagings left
@@ -165,7 +166,6 @@ verb_confirm() { # SERVICE ID; proof.json on stdin
     || die "$2 of $1 is not pending (found: ${LINE:-nothing}): it was undone or replaced; see $folder/undo.log"
   trap '' HUP PIPE TERM INT
   write_line "$folder/releases/$2/proof.json" "$proof" || die "cannot write proof.json; is the disk full?"
-  enable_unit "$unit" || die "cannot enable $unit; $2 stays pending"
   if [[ $proven != "$2" ]]; then
     if [[ $proven ]]; then
       write_line "$folder/previous" "$proven" || die "cannot write $folder/previous"

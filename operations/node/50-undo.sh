@@ -13,7 +13,7 @@ put_back() { # SERVICE: files only
   local unit
   unit_of "$1" unit
   if [[ $PROVEN ]]; then
-    flip "$1" "$PROVEN" && install_unit "$1" "$PROVEN" || return
+    flip "$1" "$PROVEN" && install_unit "$1" "$PROVEN" && enable_unit "$unit" || return
     sync -- "$STATE/$1" "$UNITS/$unit" "$UNITS"
   else
     systemctl --root=/ disable --quiet -- "$unit" 2>/dev/null

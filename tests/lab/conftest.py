@@ -59,20 +59,24 @@ def own_lab(fit: None) -> Iterator[Callable[[int], Lab]]:
         one.down()
 
 
+def _bare(site: RolloutSite) -> None:
+    """No service of ours on the hosts of a site, no lock, no fault: files of tests for single hosts leave theirs."""
+    for name in site.nodes:
+        site.lab.set(name, clear=True)
+        site.fault(name)
+        drop = f'for s in $(ls {STATE}); do [ -d {STATE}/$s ] && {NODE_SCRIPT} drop "$s"; done; rm -f {STATE}/lock'
+        site.lab.ssh(name, drop)
+
+
 @contextmanager
 def fresh_site(lab: Lab, folder: Path, nodes: tuple[str, ...] = ("a1", "h1", "l1")) -> Iterator[RolloutSite]:
-    """A site on hosts of the lab; what it rolled out is dropped at the end, and faults are cleared."""
+    """A site on bare hosts of the lab; what it rolled out is dropped at the end, and faults are cleared."""
     made = RolloutSite(lab, folder, nodes)
-    for name in made.nodes:
-        made.fault(name)
+    _bare(made)
     try:
         yield made
     finally:
-        for name in made.nodes:
-            lab.set(name, clear=True)
-            made.fault(name)
-            drop = f'for s in $(ls {STATE}); do [ -d {STATE}/$s ] && {NODE_SCRIPT} drop "$s"; done; rm -f {STATE}/lock'
-            lab.ssh(name, drop)
+        _bare(made)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from operations.node_script import (
     Reply,
     apply_command,
     call_command,
-    carried_call,
+    lock_call,
     node_script_sha256,
     read_replies,
     read_reply,
@@ -79,9 +79,9 @@ def channel(lab: Any, host: TinyHost) -> Iterator[Channel]:
 def test_a_lock_needs_nothing_in_place(host: TinyHost, channel: Channel) -> None:
     assert host.run(f"test -e {NODE_SCRIPT}").returncode == 1
     words = ("lock", "ann o'neil@desk", "run-1", "60")
-    done, lines = channel.send(carried_call(words))
+    done, lines = channel.send(lock_call(words))
     assert done and read_reply(lines, words, 0).values["locked"] == "run-1"
-    done, lines = channel.send(carried_call(("lock", "bob", "run-2", "60")))
+    done, lines = channel.send(lock_call(("lock", "bob", "run-2", "60")))
     assert not done and "held=ann o'neil@desk" in lines
 
 

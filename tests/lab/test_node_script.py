@@ -48,7 +48,7 @@ def test_a_first_release_is_pending_until_its_proof(host: TinyHost, release: Tin
     assert host.answer(release) == release.id
     identity, since, deadline, run = state["pending"].split()
     assert (identity, int(deadline) - int(since), run) == (release.id, 300, "run-7")
-    assert (state["enabled"], state["timer"], state["proven"]) == ("disabled", "active", "")
+    assert (state["enabled"], state["timer"], state["proven"]) == ("enabled", "active", "")
     assert f"vllm-fleet-undo@{release.name}.timer" in host.out("systemctl list-timers --no-pager")
     assert host.confirm(release).values["proven"] == release.id
     host.settled_on(release)
