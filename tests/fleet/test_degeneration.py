@@ -1,0 +1,96 @@
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from labelled.material import cjk, prose, sentence
+from labelled.sets import Answer, development, held_out, third
+
+from fleet.degeneration import judge
+from fleet.passages import repeats_at_the_end, without_counters
+
+BOTH = ("stop", "length")
+
+
+@pytest.mark.parametrize(("answers", "seed"), [(development, 1), (development, 2), (held_out, 3), (third, 4)])
+def test_degenerate_answers_are_told_from_sound_ones(answers: Callable[[int], Iterator[Answer]], seed: int) -> None:
+    labelled = list(answers(seed))
+    assert len(labelled) >= 180
+    found = [(each, judge(each.text, each.finish_reason, each.max_tokens)) for each in labelled]
+    wrong = [
+        f"{each.recipe} ({each.finish_reason}): {said}" for each, said in found if each.degenerate != said.degenerate
+    ]
+    true = sum(each.degenerate and said.degenerate for each, said in found)
+    precision = true / sum(said.degenerate for _, said in found)
+    recall = true / sum(each.degenerate for each in labelled)
+    print(f"{answers.__name__} {seed}: {len(labelled)} answers, precision {precision:.3f}, recall {recall:.3f}")
+    assert precision >= 0.98, wrong
+    assert recall >= 0.98, wrong
+
+
+def test_half_of_the_labelled_answers_are_degenerate() -> None:
+    labels = [each.degenerate for answers in (development, held_out, third) for each in answers(1)]
+    assert len(labels) >= 400
+    assert 0.4 < sum(labels) / len(labels) < 0.6
+
+
+@pytest.mark.parametrize("reason", [*BOTH, "tool_calls", None, "something new"])
+def test_ordinary_prose_is_sound_whatever_ended_it(reason: str | None) -> None:
+    for text in (prose(random.Random(1), 60), cjk(random.Random(2), 30), "4", "Yes."):
+        assert not judge(text, reason, 512).degenerate
+
+
+def test_a_loop_is_told_with_what_it_says_and_how_often() -> None:
+    found = judge("Right." + " and then the same thing again" * 30, "length", 256)
+    assert found.degenerate
+    assert "and then the same thing again" in found.why
+    assert "30" in found.why
+
+
+def test_no_text_is_degenerate_only_where_the_engine_went_on_to_the_limit() -> None:
+    assert judge("", "length", 64).degenerate
+    assert judge(" \n\n", "length", 64).why == "no visible text in 64 tokens"
+    assert not judge("", "stop", 64).degenerate
+
+
+def test_a_refrain_is_no_loop_where_the_answer_ended() -> None:
+    rng = random.Random(3)
+    refrain = sentence(rng)
+    poem = "\n\n".join(f"{prose(rng, 4)}\n{refrain}\n{refrain}" for _ in range(5))
+    assert not judge(poem, "stop").degenerate
+    assert not judge(poem, "length").degenerate
+
+
+def test_a_loop_that_the_engine_ended_after_all_is_one() -> None:
+    assert judge("I will look at the file again. " * 20, "stop", 4096).degenerate
+
+
+def test_a_counter_that_can_be_foretold_says_nothing() -> None:
+    assert without_counters("Step 7: a. Step 8: b. Step 9: c.") == "Step 7: a. Step #: b. Step #: c."
+    assert without_counters("10 left, 9 left, 8 left") == "10 left, 9 left, # left"
+    assert without_counters("7 of 31, 4 of 11, 9 of 77") == "7 of 31, 4 of 11, 9 of 77"
+    rows = "".join(f'{{"id": {n}, "name": "user{n}"}}, ' for n in range(9))
+    assert without_counters(rows) == rows, "in data several counters are what was asked for"
+
+
+@given(st.text(min_size=1, max_size=30), st.integers(2, 20), st.text(max_size=20))
+def test_the_repetition_at_the_end_is_found(unit: str, times: int, before: str) -> None:
+    text = before + unit * times
+    longest = repeats_at_the_end(text)[0]
+    assert text.endswith(longest.unit) or len(longest.unit) <= len(text)
+    assert longest.length >= len(unit) * times
+    tail = text[-longest.length :]
+    period = len(longest.unit)
+    assert all(tail[i] == tail[i - period] for i in range(period, len(tail)))
+
+
+@given(st.text(max_size=400), st.sampled_from([*BOTH, None]), st.none() | st.integers(1, 100))
+def test_any_text_gets_a_judgement(text: str, reason: str | None, limit: int | None) -> None:
+    assert judge(text, reason, limit).why
+
+
+def test_a_long_answer_is_judged_as_well() -> None:
+    long = prose(random.Random(5), 4000)
+    assert not judge(long, "length").degenerate
+    assert judge(long + "So it is. Now again: " * 12, "length").degenerate
