@@ -10,7 +10,7 @@ from declare.site import Site
 
 EVERYONE = "all"
 SECTIONS = ("services", "images", "waivers")
-SECTIONS_OF_ALL = (*SECTIONS, "defaults", "rollout")
+SECTIONS_OF_ALL = (*SECTIONS, "defaults", "rollout", "delivery")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from declare.site import Site
 from declare.validate import build
 from declare.waivers import read_waivers
 from fleet.declaration import Evidence, Fleet, NodeDeclaration, Placement, RolloutPolicy
+from fleet.source import DeliveryPolicy
 
 
 def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
@@ -34,13 +35,16 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
     for group in groups.values():
         problems.extend(wrong_catalogue(group.section("images")))
     placements = tuple(
-        Placement(node=node.declaration, services=services_of(node, groups, overrides, site, problems))
+        Placement(
+            node=node.declaration, services=services_of(node, groups, overrides, site, problems, frozenset(nodes))
+        )
         for node in nodes.values()
     )
     fleet = Fleet(
         name=site.name,
         placements=placements,
         rollout=_rollout(groups, overrides, problems),
+        delivery=_delivery(groups, overrides, problems),
         waivers=(*read_waivers(nodes, groups, named, problems), *overrides.waivers),
         evidence=_evidence(site, problems),
         patches=read_patches(site.patches, problems),
@@ -60,6 +64,12 @@ def _rollout(groups: dict[str, GroupFile], overrides: Overrides, problems: list[
     declared = groups[EVERYONE].section("rollout") if EVERYONE in groups else None
     merged = merge([declared or Located({}, Origin("rollout")), overrides.rollout_layer()])
     return (build(RolloutPolicy, merged, problems) if merged else None) or RolloutPolicy()
+
+
+def _delivery(groups: dict[str, GroupFile], overrides: Overrides, problems: list[str]) -> DeliveryPolicy:
+    declared = groups[EVERYONE].section("delivery") if EVERYONE in groups else None
+    merged = merge([declared or Located({}, Origin("delivery")), overrides.delivery_layer()])
+    return (build(DeliveryPolicy, merged, problems) if merged else None) or DeliveryPolicy()
 
 
 def _evidence(site: Site, problems: list[str]) -> tuple[Evidence, ...]:

@@ -41,7 +41,8 @@ SERVICE: dict[str, tuple[str, ...]] = {
 }
 """Names of service settings, and where each stands in a service."""
 ROLLOUT = ("batches", "on_failed_gate", "on_unreachable", "min_free_gib")
-NAMES = (*SERVICE, *ROLLOUT, "service", "prune", "report", "waive")
+DELIVERY = ("rate_mib_s", "serves", "parallel")
+NAMES = (*SERVICE, *ROLLOUT, *DELIVERY, "service", "rehash", "clean", "prune", "report", "waive")
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
 LISTS = ("proof", "batches")
 CONNECTION_REFUSED = {
@@ -57,15 +58,24 @@ class Overrides(Frozen):
     """Only this service takes the settings; None: every service."""
     settings: dict[str, Any] = {}
     rollout: dict[str, Any] = {}
+    delivery: dict[str, Any] = {}
     waivers: tuple[Waiver, ...] = ()
     prune: bool = False
     """Take away what is no longer declared."""
     report: str | None = None
     """Path of the JSON file that tells what came of the run."""
+    rehash: bool = False
+    """Read every byte of every delivered checkpoint again instead of trusting sizes and times."""
+    clean: bool = False
+    """Take away what deliveries left and no release needs."""
 
     def rollout_layer(self) -> Located:
         """The last layer of the rollout's policy."""
         return Located({name: _given(name, value) for name, value in self.rollout.items()}, Origin())
+
+    def delivery_layer(self) -> Located:
+        """The last layer of the delivery's policy."""
+        return Located({name: locate(value, option(name)) for name, value in self.delivery.items()}, Origin())
 
     def service_layer(self, service: str) -> Located:
         """The last layer of one service; empty where the run leaves that service alone."""
@@ -135,6 +145,8 @@ class _OfOneRun(Frozen):
     service: str | None = None
     prune: bool = False
     report: str | None = None
+    rehash: bool = False
+    clean: bool = False
     waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
 
 
@@ -149,9 +161,12 @@ def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides
         service=own.service,
         settings={name: value for name, value in known.items() if name in SERVICE},
         rollout={name: value for name, value in known.items() if name in ROLLOUT},
+        delivery={name: value for name, value in known.items() if name in DELIVERY},
         waivers=tuple(waivers),
         prune=own.prune,
         report=own.report,
+        rehash=own.rehash,
+        clean=own.clean,
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from declare.checkpoints import with_sources
 from declare.groups import EVERYONE, GroupFile, layers_of
 from declare.images import from_catalogue, with_digest
 from declare.located import Located
@@ -17,9 +18,14 @@ HOOKS = ("drain", "undrain")
 
 
 def services_of(
-    node: NodeFile, groups: dict[str, GroupFile], overrides: Overrides, site: Site, problems: list[str]
+    node: NodeFile,
+    groups: dict[str, GroupFile],
+    overrides: Overrides,
+    site: Site,
+    problems: list[str],
+    nodes: frozenset[str] = frozenset(),
 ) -> tuple[ServiceDeclaration, ...]:
-    """What runs on a node, in name order; what cannot be used is told in `problems`."""
+    """What runs on a node, in name order; what cannot be used is told in `problems`. `nodes`: all there are."""
     files = layers_of(node, groups)
     catalogue = merge(section for file in files if (section := file.section("images")) is not None)
     defaults = groups[EVERYONE].section("defaults") if EVERYONE in groups else None
@@ -32,6 +38,7 @@ def services_of(
         problems.extend(overrides.ambiguous(name, merged))
         merged = merge([merged, overrides.service_layer(name)]) or merged
         merged = _with_absolute_paths(with_digest(merged, site.project, problems))
+        merged = with_sources(merged, nodes, problems)
         built = build(ServiceDeclaration, merged, problems, name=name)
         if built is not None:
             problems.extend(_unknown_probes(merged, built, site))

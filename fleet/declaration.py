@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from fleet.frozen import Frozen
 from fleet.objective import Objective, Positive, Target
 from fleet.patch import PATCH_NAME, Patch
+from fleet.source import ArchiveDeclaration, CheckpointDeclaration, DeliveryPolicy
 from fleet.systemd import control_character, exec_word
 
 SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
@@ -119,6 +120,8 @@ class ImageDeclaration(Frozen):
     engine: Annotated[str, _matching(re.compile(r"\d+\.\d+(\.\d+)?([.+-]\w+)*"), "an engine version such as 0.30.0")]
     packages: AbsolutePath = "/usr/local/lib/python3.12/dist-packages"
     """The folder in the image that has the folder `vllm` of the engine: where patched files are laid over."""
+    archive: ArchiveDeclaration | None = None
+    """Where deliver.py has it from; without, a node must have it by itself."""
 
     @property
     def reference(self) -> str:
@@ -225,6 +228,8 @@ class ServiceDeclaration(Frozen):
 
     name: ServiceName
     model: AbsolutePath
+    checkpoint: CheckpointDeclaration | None = None
+    """What the model's folder must hold, where deliver.py is to bring it."""
     served_model_name: Word | None = None
     image: ImageDeclaration
     layout: LayoutDeclaration | Literal["auto"] = "auto"
@@ -343,6 +348,7 @@ class Fleet(Frozen):
     name: str
     placements: tuple[Placement, ...]
     rollout: RolloutPolicy = RolloutPolicy()
+    delivery: DeliveryPolicy = DeliveryPolicy()
     waivers: tuple[Waiver, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     patches: tuple[Patch, ...] = ()

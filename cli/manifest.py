@@ -1,0 +1,57 @@
+"""`fleet manifest DIR`: every file of a checkpoint with its size and SHA-256, made once, compared on every node."""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from declare.folder import measure
+from declare.problem import DeclarationError
+
+
+def manifest(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a checkpoint, or of an image archive.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file; default: stdout.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON document instead of lines.")] = False,
+) -> None:
+    """Print the manifest of a folder: SHA-256, size and path of every file. Exit 1 where a file cannot be one."""
+    if output is not None and output.resolve().is_relative_to(folder.resolve()):
+        _fail(f"--output: want a file outside of {folder}, found {output}; it would be a part of the checkpoint")
+    try:
+        made = measure(folder, _progress if sys.stderr.isatty() else lambda done, total: None)
+    except DeclarationError as error:
+        _fail(str(error))
+    text = json.dumps(made.document(), indent=1, ensure_ascii=False) + "\n" if as_json else made.text
+    if output is None:
+        sys.stdout.buffer.write(text.encode())
+        return
+    try:
+        _write(output, text)
+    except OSError as error:
+        _fail(f"--output: want a file that can be written, found {output}: {error.strerror}")
+    typer.echo(f"{output}: {len(made.files)} files, {made.total_bytes} bytes, {made.digest}", err=True)
+
+
+def _progress(done: int, total: int) -> None:
+    end = "\n" if done == total else "\r"
+    sys.stderr.write(f"read {done / 2**30:.1f} of {total / 2**30:.1f} GiB{end}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Beside, then renamed: nobody reads half of it."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o644)
+    os.replace(beside, path)
+
+
+def _fail(text: str) -> NoReturn:
+    typer.echo(text, err=True)
+    raise typer.Exit(1)
