@@ -105,6 +105,20 @@ def _gpu_words(plan: Plan) -> list[str]:
     return [word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
 
 
+def image_argv(plan: Plan, program: str, *words: str) -> tuple[str, ...]:
+    """A container of the service's image that runs a Python program of ours on its own interpreter, and ends.
+
+    It sees what the engine sees of the node apart from the model, no GPU and no network; nothing is laid over.
+    """
+    service, runtime = plan.service, plan.node.runtime
+    argv = [RUNTIMES[runtime], *(["--events-backend", "none"] if runtime == "podman" else [])]
+    argv += ["run", "--rm", "--interactive", "--pull", "never", "--network", "none"]
+    for mount in service.mounts:
+        argv += ["--volume", f"{mount.source}:{mount.target}:ro"]
+    argv += [*plan.node.runtime_flags, "--entrypoint", "python3", service.image.reference]
+    return (*argv, "-I", "-S", "-B", "-c", program, *words)
+
+
 def container_argv(plan: Plan) -> tuple[str, ...]:
     """The `podman run` or `docker run` that the unit starts, in the foreground. Values of env never appear: only names.
 

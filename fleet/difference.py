@@ -91,6 +91,7 @@ def plan_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, ...]:
     words += _compare("layout", old.get("layout") or {}, new.get("layout") or {})
     words += _compare("flag", flags_of(old.get("argv") or []), flags_of(new.get("argv") or []))
     words += _compare("env", old.get("env") or {}, new.get("env") or {})
+    words += _compare("patch", *({p["name"]: p["digest"] for p in d.get("patches") or []} for d in (old, new)))
     container = [
         {word: "" for word in (document.get("command") or [])[: -max(len(document.get("argv") or []) - 1, 1)]}
         for document in (old, new)

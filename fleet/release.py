@@ -2,15 +2,16 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from fleet.command import container_argv, engine_argv, engine_env
+from fleet.command import container_argv, engine_argv, engine_env, patched_files
 from fleet.frozen import Frozen
-from fleet.patch import Patch, full_version
+from fleet.patch import Applied, Patch, full_version
 from fleet.plan import Plan
 from fleet.systemd import environment_file
 
-UNIT, ENV, SECRETS, PLAN = "unit", "env", "secrets.env", "plan.json"
+UNIT, ENV, SECRETS, PLAN, PATCHES = "unit", "env", "secrets.env", "plan.json", "patches.json"
 
 
 class Release(Frozen):
@@ -66,6 +67,25 @@ def _patch_document(patch: Patch, engine: str) -> dict[str, Any]:
         "digest": patch.digest,
         "files": {file.path: file.sha256[version] for file in patch.files},
     }
+
+
+def patched_release_files(plan: Plan, applied: Sequence[Applied]) -> dict[str, str]:
+    """The patched files as they lie in the release, and patches.json: what was read from the image, what came of it."""
+    names = patched_files(plan)
+    rows = [
+        {
+            "path": one.path,
+            "target": f"{plan.service.image.packages}/{one.path}",
+            "file": names[one.path],
+            "pristine_sha256": one.pristine,
+            "sha256": one.sha256,
+            "patches": list(one.patches),
+        }
+        for one in applied
+    ]
+    document = {"format": 1, "image": plan.service.image.reference, "files": rows}
+    texts = {names[one.path]: one.text for one in applied}
+    return {**texts, PATCHES: json.dumps(document, indent=1, sort_keys=True) + "\n"} if applied else {}
 
 
 def secrets_mark(secrets: dict[str, str], salt: str) -> str:

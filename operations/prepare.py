@@ -15,10 +15,12 @@ from fleet.batches import batches
 from fleet.declaration import RolloutPolicy
 from fleet.difference import Change
 from fleet.gate import EVERYWHERE
+from fleet.patch import PatchError
 from fleet.plan import Plan
 from fleet.systemd import environment_file
 from fleet.verdict import Verdict
 from operations.node_script import Call, apply_command, outdated_support, read_replies, stage_call
+from operations.patching import patch_files
 from operations.run import Ready, Run
 from operations.secrets import SecretError
 from operations.show import console, print_changes, print_gates
@@ -171,17 +173,26 @@ def _run(
         report=report_path(invocation),
         removes=removes,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
-        apply=lambda rollout, host: carry(rollout, host, _stagings(rollout, host.name, secret)),
+        apply=lambda rollout, host: _stage(rollout, host, secret),
         again=again,
     )
 
 
-def _stagings(rollout: Run, node: str, secret: Secrets) -> list[Call]:
-    """The call that stages each new release of a node."""
-    calls = []
+def _stage(rollout: Run, host: "Host", secret: Secrets) -> str | None:
+    """Read and patch what is to be patched, and bring every new release to the host; the reason on failure."""
+    try:
+        return carry(rollout, host, _stagings(rollout, host, secret))
+    except PatchError as error:
+        return str(error)
+
+
+def _stagings(rollout: Run, host: "Host", secret: Secrets) -> list[Call]:
+    """The call that stages each new release of a node. Raises PatchError."""
+    calls, node = [], host.name
     for step in rollout.steps.get(node, []):
         release = rollout.survey.releases[node, step.service]
-        files = release_files(release, environment_file(secret.of(node, step.service)))
+        patched = patch_files(host, rollout.survey.plan(node, step.service))
+        files = release_files(release, environment_file(secret.of(node, step.service)), patched)
         calls.append(stage_call(step.service, step.release, files).held_by(rollout.id))
     return calls
 

@@ -1,6 +1,7 @@
 """What a host has to do in a rollout, one step a service: to a plan's release, or back to one that lies there."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,12 @@ def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: E
     )
 
 
-def release_files(release: Release, secrets_file: str) -> dict[str, tuple[str, str]]:
-    """Name -> (mode, text) of every file of a release's folder, secrets included."""
+def release_files(
+    release: Release, secrets_file: str, patched: Mapping[str, str] | None = None
+) -> dict[str, tuple[str, str]]:
+    """Name -> (mode, text) of every file of a release's folder, secrets and `patched` files of the engine included."""
     texts = {name: release.files[name] for name in (UNIT, ENV, PLAN)}
     if secrets_file:
         texts[SECRETS] = secrets_file
-    return {name: ("600", text) for name, text in texts.items()}
+    texts |= patched or {}
+    return {name: ("644" if name.startswith("patched-") else "600", text) for name, text in texts.items()}

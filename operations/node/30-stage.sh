@@ -9,8 +9,9 @@ stage_write() { # FOLDER STREAM: sets SUMS and MODES (as sha256sum and stat prin
   SUMS= MODES= NAMES=()
   while read -r name mode sum bytes; do
     case $name:$mode in
-      unit:600 | unit:644 | env:600 | secrets.env:600 | plan.json:600 | plan.json:644) ;;
-      *) die "stage: want unit, env, secrets.env (600) or plan.json, found $name with mode $mode" ;;
+      unit:600 | unit:644 | env:600 | secrets.env:600 | plan.json:600 | plan.json:644 | patches.json:600) ;;
+      patched-[0-9]:644 | patched-[0-9][0-9]:644) ;; # files of the engine, which the container reads
+      *) die "stage: want unit, env, secrets.env (600), patches.json, patched-N or plan.json, found $name with mode $mode" ;;
     esac
     [[ $bytes =~ ^[0-9]{1,7}$ ]] || die "stage: want the size of $name in bytes, found $bytes"
     printf -v mask %04o $((0666 & ~8#$mode))
@@ -50,9 +51,12 @@ stage_verify() { # SERVICE FOLDER
 # A complete folder whose content differs is put right file by file: it may be current, so it is never away.
 stage_repair() { # NEW OLD
   local name
-  for name in env secrets.env unit; do
-    [[ -f $1/$name ]] || { rm -f -- "$2/$name"; continue; }
-    mv -fT -- "$1/$name" "$2/$name" || return
+  for name in env secrets.env unit patches.json patched-{0..99}; do
+    if [[ -f $1/$name ]]; then
+      mv -fT -- "$1/$name" "$2/$name" || return
+    elif [[ -e $2/$name ]]; then
+      rm -f -- "$2/$name"
+    fi
   done
   mv -fT -- "$1/plan.json" "$2/plan.json"
 }
