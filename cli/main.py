@@ -10,6 +10,7 @@ import typer
 from cli.degenerate import degenerate
 from cli.lab import app as lab
 from cli.manifest import manifest
+from cli.patch import app as patch
 from cli.pool import pool
 from cli.topology import topology
 
@@ -120,6 +121,7 @@ app.command("topology")(topology)
 app.command("manifest")(manifest)
 app.command("pool")(pool)
 app.command("degenerate")(degenerate)
+app.add_typer(patch, name="patch")
 app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")
 
 

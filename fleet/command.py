@@ -1,7 +1,9 @@
 """What is run: the engine's argv and env, and the container command around them. Words; nothing is quoted here."""
 
 import json
+from collections.abc import Sequence
 
+from fleet.declaration import Mount, NodeDeclaration
 from fleet.patch import files_of
 from fleet.plan import Plan
 
@@ -105,18 +107,19 @@ def _gpu_words(plan: Plan) -> list[str]:
     return [word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
 
 
-def image_argv(plan: Plan, program: str, *words: str) -> tuple[str, ...]:
-    """A container of the service's image that runs a Python program of ours on its own interpreter, and ends.
+def image_argv(
+    node: NodeDeclaration, image: str, program: str, *words: str, mounts: Sequence[Mount] = (), site: bool = False
+) -> tuple[str, ...]:
+    """A container of an image that runs a Python program of ours on its own interpreter, and ends.
 
-    It sees what the engine sees of the node apart from the model, no GPU and no network; nothing is laid over.
+    It sees these mounts of the node, no GPU and no network; nothing is laid over. `site`: with installed packages.
     """
-    service, runtime = plan.service, plan.node.runtime
-    argv = [RUNTIMES[runtime], *(["--events-backend", "none"] if runtime == "podman" else [])]
+    argv = [RUNTIMES[node.runtime], *(["--events-backend", "none"] if node.runtime == "podman" else [])]
     argv += ["run", "--rm", "--interactive", "--pull", "never", "--network", "none"]
-    for mount in service.mounts:
+    for mount in mounts:
         argv += ["--volume", f"{mount.source}:{mount.target}:ro"]
-    argv += [*plan.node.runtime_flags, "--entrypoint", "python3", service.image.reference]
-    return (*argv, "-I", "-S", "-B", "-c", program, *words)
+    argv += [*node.runtime_flags, "--entrypoint", "python3", image, "-I", "-B", *([] if site else ["-S"])]
+    return (*argv, "-c", program, *words)
 
 
 def container_argv(plan: Plan) -> tuple[str, ...]:

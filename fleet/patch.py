@@ -119,6 +119,12 @@ def full_version(engine: str) -> str:
     return f"{public}.0" if re.fullmatch(r"\d+\.\d+", public) else public
 
 
+def unneeded(patch: Patch, engine: str) -> bool:
+    """Does this version of the engine do without the patch?"""
+    first = patch.unneeded_from
+    return first is not None and _order(full_version(engine)) >= _order(full_version(first))
+
+
 def find_patch(name: str, engine: str, catalogue: Sequence[Patch]) -> Patch:
     """The patch of that name for that engine; the first one of the catalogue wins. Raises PatchError."""
     named = [patch for patch in catalogue if patch.name == name]

@@ -65,8 +65,8 @@ def partition_text(partition: Partition) -> str:
 
 
 def percent(share: float | None) -> str:
-    """`8.8 %`."""
-    return f"{100 * (share or 0):.1f} %"
+    """`8.87 %`."""
+    return f"{100 * (share or 0):.2f} %"
 
 
 def carries_indices(engine: str, model_type: str) -> bool:

@@ -54,11 +54,16 @@ def patch_files(host: "Host", plan: Plan) -> dict[str, str]:
     return patched_release_files(plan, applied)
 
 
+def _in_image(plan: Plan, program: str, *words: str) -> tuple[str, ...]:
+    service = plan.service
+    return image_argv(plan.node, service.image.reference, program, *words, mounts=service.mounts)
+
+
 def read_pristine(host: "Host", plan: Plan, paths: Sequence[str]) -> dict[str, bytes]:
     """The files as the image on the node has them. Raises PatchError with what the node said."""
     packages = plan.service.image.packages
     places = [f"{packages}/{path}" for path in paths]
-    output = run(host, image_argv(plan, READ, *places), timeout_s=TIMEOUT_S)
+    output = run(host, _in_image(plan, READ, *places), timeout_s=TIMEOUT_S)
     lines = output.stdout.split("\n")
     if output.reason is not None or lines[-1:] != ["end"] or len(lines) != 2 * len(paths) + 1:
         raise PatchError(
@@ -83,7 +88,7 @@ def read_pristine(host: "Host", plan: Plan, paths: Sequence[str]) -> dict[str, b
 def _compile(host: "Host", plan: Plan, applied: Sequence[Applied]) -> None:
     """Compile the results with the image's own interpreter. Raises PatchError with what it said."""
     stdin = "".join(f"{one.path} {base64.b64encode(one.text.encode()).decode()}\n" for one in applied)
-    output = run(host, image_argv(plan, COMPILE), stdin=stdin, timeout_s=TIMEOUT_S)
+    output = run(host, _in_image(plan, COMPILE), stdin=stdin, timeout_s=TIMEOUT_S)
     if output.reason is not None or "compiled all" not in output.stdout:
         names = ", ".join(dict.fromkeys(name for one in applied for name in one.patches))
         raise PatchError(

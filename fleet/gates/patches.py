@@ -1,7 +1,7 @@
 """Are the source changes that a service names there for its engine?"""
 
 from fleet.gate import gate
-from fleet.patch import full_version
+from fleet.patch import unneeded
 from fleet.plan import Plan
 from fleet.verdict import Finding
 
@@ -14,14 +14,12 @@ def patches(plan: Plan) -> list[Finding]:
     """
     if plan.patches_error is not None:
         return [Finding(want=f"the patches {', '.join(plan.service.patches)}", got=plan.patches_error)]
-    version = full_version(plan.service.image.engine)
     return [
-        Finding(want="no patch that the engine does without", got=f"{patch}, unneeded from {first}", warning=True)
+        Finding(
+            want="no patch that the engine does without",
+            got=f"{patch}, unneeded from {patch.unneeded_from}",
+            warning=True,
+        )
         for patch in plan.patches
-        if (first := patch.unneeded_from) is not None and not _before(version, first)
+        if unneeded(patch, plan.service.image.engine)
     ]
-
-
-def _before(version: str, other: str) -> bool:
-    numbers = [[int(part) for part in one.split(".") if part.isdigit()] for one in (version, full_version(other))]
-    return numbers[0] < numbers[1]

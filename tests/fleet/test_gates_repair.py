@@ -68,7 +68,7 @@ def test_the_engines_even_split_is_repaired_like_a_declared_one() -> None:
 def test_an_aligned_cut_takes_the_place_of_the_declared_one() -> None:
     view = cut(41, 37, pool=pool, boundary={"max_pool_loss": 0.1})
     passes("stage-boundary", view)
-    warns("boundary-repair", view, "41,37 was cut as 42,36 instead, which costs 8.8 % of the pool")
+    warns("boundary-repair", view, "41,37 was cut as 42,36 instead, which costs 8.80 % of the pool")
     assert engine_env(only(view))["VLLM_PP_LAYER_PARTITION"] == "42,36"
     assert only(view).layout.partition == (42, 36) and overrides(only(view)) == {}
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_repaired_is_refused_with_the_reason_and_the_aligned_cuts
         "stage-boundary",
         cut(41, 37, told=OWN, pool=pool),
         "(orphaned: 41)",
-        "not repaired: the aligned 42,36 costs 8.8 % of the pool",
+        "not repaired: the aligned 42,36 costs 8.80 % of the pool",
         "no indexer weights of layer 41",
         "use partition 42,36 or 38,40",
     )

@@ -26,7 +26,7 @@ from tests.fleet.builders import GLM, LLAMA, patch
 MODEL = read_architecture(GLM)
 ALL = frozenset(range(78))
 POOLS = {(41, 37): 729_280, (42, 36): 665_103, (38, 40): 550_000, (39, 39): 597_760, (34, 44): 500_000}
-"""KV tokens: 42,36 costs 8.8 % against 41,37 (see docs/boundary.md)."""
+"""KV tokens: 42,36 costs 8.80 % against 41,37 (see docs/boundary.md)."""
 
 
 def pool(cut: Partition, sharing: IndexSharing) -> int | None:
@@ -100,14 +100,14 @@ def test_no_partition_has_an_orphan_once_repaired_and_no_computing_layer_is_lost
 def test_an_aligned_cut_that_costs_too_much_is_rejected_with_the_figure_and_the_pattern_taken() -> None:
     found = repaired((41, 37), pool=pool)
     assert (found.kind, found.partition, found.layers) == ("pattern", (41, 37), (41,))
-    assert found.rejected == ("the aligned 42,36 costs 8.8 % of the pool, boundary.max_pool_loss is 5.0 %",)
-    assert "41,37 repaired: index_topk_pattern makes layer 41 compute (the aligned 42,36 costs 8.8 %" in str(found)
+    assert found.rejected == ("the aligned 42,36 costs 8.80 % of the pool, boundary.max_pool_loss is 5.00 %",)
+    assert "41,37 repaired: index_topk_pattern makes layer 41 compute (the aligned 42,36 costs 8.80 %" in str(found)
 
 
 def test_an_aligned_cut_that_costs_little_enough_is_taken() -> None:
     found = repaired((41, 37), pool=pool, max_pool_loss=0.09)
     assert (found.kind, found.partition, found.pattern) == ("aligned", (42, 36), None)
-    assert str(found) == "41,37 was cut as 42,36 instead, which costs 8.8 % of the pool"
+    assert str(found) == "41,37 was cut as 42,36 instead, which costs 8.80 % of the pool"
     better = repaired((39, 39), pool=pool)  # 42,36 has the larger pool: that costs nothing
     assert (better.partition, better.pool_loss) == ((42, 36), 0)
     assert str(better) == "39,39 was cut as 42,36 instead"
@@ -135,7 +135,7 @@ def test_a_layer_without_indexer_weights_is_not_made_to_compute() -> None:
     shipped = frozenset({0, 1, 2, *range(6, 78, 4)})
     text = reasons((41, 37), indexers=shipped, pool=pool)
     assert text.splitlines() == [
-        "the aligned 42,36 costs 8.8 % of the pool, boundary.max_pool_loss is 5.0 %",
+        "the aligned 42,36 costs 8.80 % of the pool, boundary.max_pool_loss is 5.00 %",
         "the checkpoint has no indexer weights of layer 41",
     ]
     assert repaired((41, 37), indexers=shipped, pool=pool, max_pool_loss=0.1).kind == "aligned"
@@ -151,7 +151,7 @@ def test_the_owner_may_name_the_way() -> None:
     assert repaired((41, 37), repair="patch", pool=pool).patch == patch(PATCH)
     assert repaired((41, 37), repair="patch").layers == (41,)
     assert repaired((41, 37), repair="pattern", pool=pool, max_pool_loss=1).kind == "pattern"
-    assert "costs 8.8 %" in reasons((41, 37), repair="aligned", pool=pool)
+    assert "costs 8.80 %" in reasons((41, 37), repair="aligned", pool=pool)
     assert done((41, 37), repair="none") is None
 
 

@@ -26,7 +26,7 @@ def write_patch(
     sums = {"0.30.0": sum or hashlib.sha256(SOURCE.encode()).hexdigest()}
     patch = {
         "why": "too short a limit",
-        "tested": "here",
+        "tested": "in this lab",
         "files": [{"path": path, "sha256": sums, "edits": list(edits)}],
     }
     (folder / "patch.yaml").write_text(yaml.safe_dump(patch))
