@@ -135,10 +135,11 @@ def test_commands_stand_in_sh_blocks_only() -> None:
 def test_commands_that_the_text_names_are_there() -> None:
     verbs = {str(command.name or command.callback.__name__) for command in app.registered_commands if command.callback}
     lab_verbs = {str(each.name or each.callback.__name__) for each in lab.registered_commands if each.callback}
+    groups = {str(group.name) for group in app.registered_groups}
     targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         for program, verb, *rest in named_commands(page):
-            known = targets if program == "make" else {*verbs, "lab"}
+            known = targets if program == "make" else {*verbs, *groups}
             assert verb in known, f"{page.name}: {program} {verb}"
             if (program, verb) == ("fleet", "lab") and rest:
                 assert rest[0] in lab_verbs, f"{page.name}: fleet lab {rest[0]}"
