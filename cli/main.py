@@ -71,17 +71,17 @@ def cmd(
 @app.command()
 def start(service: Service, node: Node = None, fleet: FleetName = None, data: Data = None) -> None:
     """Start the release that lies on the nodes, after all gates."""
-    from cli.service import change
+    from cli import service as services
 
-    change(_invocation(fleet, data), "start", service, node)
+    services.start(_invocation(fleet, data), service, node)
 
 
 @app.command()
 def stop(service: Service, node: Node = None, fleet: FleetName = None) -> None:
-    """Stop a service on its nodes. Its release stays."""
-    from cli.service import change
+    """Stop a service on its nodes, also one that is no longer declared. Its release stays."""
+    from cli import service as services
 
-    change(_invocation(fleet, None), "stop", service, node)
+    services.stop(_invocation(fleet, None), service, node)
 
 
 @app.command()

@@ -12,6 +12,8 @@ from cli.session import Session, connected, fail, placed
 from declare.invocation import Invocation
 from facts.shell import run
 from fleet.command import NODE_SCRIPT
+from fleet.declaration import ServiceDeclaration, ServicePolicy
+from fleet.node import Installed
 from fleet.plan import Plan
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
@@ -25,8 +27,7 @@ from probes.load import load
 
 def _targets(session: Session, found: Survey, service: str) -> list[Plan]:
     """Plans of the service on nodes where a release of it lies; exit 1 where it was never rolled out."""
-    if found.unread:
-        fail("; ".join(f"{node}: {reason}" for node, reason in found.unread.items()))
+    _all_answered(found)
     plans = [plan for plan in found.plans if plan.service.name == service]
     missing = [p.node.name for p in plans if p.installed is None or p.installed.current is None]
     if missing:
@@ -35,31 +36,57 @@ def _targets(session: Session, found: Survey, service: str) -> list[Plan]:
     return plans
 
 
-def change(invocation: Invocation, verb: str, service: str, node: str | None) -> None:
-    """Start (after all gates) or stop a service on its nodes, under the same lock as a rollout."""
+def _all_answered(found: Survey) -> None:
+    if found.unread:
+        fail("; ".join(f"{node}: {reason}" for node, reason in found.unread.items()))
+
+
+def start(invocation: Invocation, service: str, node: str | None) -> None:
+    """Start a service on its nodes, after all gates."""
     with connected(invocation, placed(invocation.fleet, service, node)) as session:
         found = session.survey()
-        plans = _targets(session, found, service)
-        if verb == "start":
-            about = [v for v in found.verdicts if v.service in (None, service)]
-            if any(v.stops for v in about):
-                print_gates(console(machine=True), about)
-                raise typer.Exit(1)
-        hosts = {plan.node.name: session.hosts[plan.node.name] for plan in plans}
-        locks = Locks(hosts, random.token_hex(8), lambda reason: typer.echo(reason, err=True))
-        try:
-            locks.acquire(invocation.fleet.rollout.lock_lease_s)
-        except LockError as error:
-            fail(str(error))
-        failed = []
-        try:
-            for plan in plans:
-                words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
-                done = run(hosts[plan.node.name], words, timeout_s=_limit_s(plan), show=True)
-                typer.echo(f"{plan.node.name}/{service}: {verb}: {done.reason or 'done'}")
-                failed += [plan.node.name] if done.reason else []
-        finally:
-            locks.release()
+        limits = {plan.node.name: _limit_s(plan.installed, plan.service) for plan in _targets(session, found, service)}
+        about = [v for v in found.verdicts if v.service in (None, service)]
+        if any(v.stops for v in about):
+            print_gates(console(machine=True), about)
+            raise typer.Exit(1)
+        _change(session, "start", service, limits)
+
+
+def stop(invocation: Invocation, service: str, node: str | None) -> None:
+    """Stop a service on its nodes, also one that is no longer declared and still lies there."""
+    declared = any(own.name == service for placement in invocation.fleet.placements for own in placement.services)
+    with connected(invocation, placed(invocation.fleet, service if declared else None, node)) as session:
+        found = session.survey()
+        if declared:
+            plans = _targets(session, found, service)
+            limits = {plan.node.name: _limit_s(plan.installed, plan.service) for plan in plans}
+        else:
+            _all_answered(found)
+            lies = {v.node.name: v.facts.installed(service) for v in found.views if v.facts is not None}
+            limits = {name: _limit_s(there) for name, there in lies.items() if there is not None}
+            if not limits:
+                fail(f"service: want one that is declared or lies on {', '.join(sorted(lies))}, found {service!r}")
+        _change(session, "stop", service, limits)
+
+
+def _change(session: Session, verb: str, service: str, limits: dict[str, int]) -> None:
+    """Start or stop a service on nodes, each in at most so many seconds, under the same lock as a rollout."""
+    hosts = {name: session.hosts[name] for name in limits}
+    locks = Locks(hosts, random.token_hex(8), lambda reason: typer.echo(reason, err=True))
+    try:
+        locks.acquire(session.invocation.fleet.rollout.lock_lease_s)
+    except LockError as error:
+        fail(str(error))
+    failed = []
+    try:
+        for name, limit_s in limits.items():
+            words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
+            done = run(hosts[name], words, timeout_s=limit_s, show=True)
+            typer.echo(f"{name}/{service}: {verb}: {done.reason or 'done'}")
+            failed += [name] if done.reason else []
+    finally:
+        locks.release()
     if failed:
         raise typer.Exit(1)
 
@@ -84,10 +111,10 @@ def unlock(invocation: Invocation, node: str, sure: bool) -> None:
         typer.echo(f"{node} is unlocked")
 
 
-def _limit_s(plan: Plan) -> int:
-    """Seconds that a start or a stop may take, by the policy of what lies there and by the declared one."""
-    there = (current_plan(plan.installed) or {}).get("policy") or {}
-    policy = plan.service.policy
+def _limit_s(lies: Installed | None, declared: ServiceDeclaration | None = None) -> int:
+    """Seconds that a start or a stop may take, by the policy of what lies there and by the declared one, if any."""
+    there = (current_plan(lies) or {}).get("policy") or {}
+    policy = declared.policy if declared else ServicePolicy()
     budgets = (there.get("start_budget_s", 0), policy.start_budget_s)
     graces = (there.get("stop_grace_s", 0), policy.stop_grace_s)
     return max(budgets) + max(graces) + 60

@@ -2,7 +2,10 @@
 
 import logging
 import os
+import signal
+import sys
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 import click
@@ -31,6 +34,19 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
         logger.warning(f"--> {warning}")
     _settle(len(everyone))
     return everyone, groups
+
+
+def leave_with_one() -> None:
+    """Ctrl-C and SIGTERM while pyinfra still connects exit with 1; pyinfra's own handler exits with 0."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        click.echo(
+            f"\n{signal.Signals(number).name}: left before anything was looked at; nothing was changed", err=True
+        )
+        sys.exit(1)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
 
 
 def refuse_malformed_data() -> None:

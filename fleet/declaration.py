@@ -141,11 +141,15 @@ class LayoutDeclaration(Frozen):
     """GPU index of each rank, rank 0 first."""
 
 
+MOST_DRAFTED = 128
+"""Tokens a step that the engine's rejection sampler takes at most (vLLM, `MAX_SPEC_LEN`)."""
+
+
 class Speculative(Frozen):
     """Speculative decoding: method (`mtp`, `ngram`, `eagle3`, ...) and tokens drafted a step."""
 
     method: str
-    k: Count = 3
+    k: Annotated[Integer, Field(ge=1, le=MOST_DRAFTED)] = 3
 
     def __str__(self) -> str:
         return f"{self.method}:{self.k}"
@@ -159,6 +163,8 @@ def _speculative(value: object) -> object:
     if short is None:
         raise ValueError(f"want auto, none, a method or METHOD:K such as mtp:3, found {value!r}")
     method, k = short.groups()
+    if k and int(k) > MOST_DRAFTED:
+        raise ValueError(f"want METHOD:K with K from 1 to {MOST_DRAFTED}, found {value!r}")
     return {"method": method, "k": int(k)} if k else {"method": method}
 
 

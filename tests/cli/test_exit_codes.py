@@ -1,6 +1,8 @@
 """Exit codes are an interface: 2 means drift or degraded, so a wrong call is 1."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +43,19 @@ def test_an_empty_fleet_variable_is_refused_and_not_another_fleet() -> None:
 
 def test_help_exits_0() -> None:
     assert fleet("--help").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_left_while_it_still_connects_exits_1(tmp_path: Path, number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        node = f"address: 127.0.0.1\nssh: {{port: {silent.getsockname()[1]}}}\n"
+        node += "gpus: {count: 1, model: NVIDIA L40S, memory_mib: 46068}\n"
+        (tmp_path / "n1.yaml").write_text(node)
+        command = [FLEET.parent / "pyinfra", "inventory.py", "deploy.py", "-y"]
+        environment = {**os.environ, "FLEET": str(tmp_path)}
+        with subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=-1, stderr=-2, text=True) as run:
+            silent.settimeout(60)
+            with silent.accept()[0]:
+                run.send_signal(number)
+                out, _ = run.communicate(timeout=30)
+    assert run.returncode == 1 and f"{number.name}: left before anything was looked at" in out, out

@@ -77,9 +77,13 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {GROUP: GLM + "    speculative: mtp:0\n"},
         f"{GROUP}:5: services.glm.speculative: want auto, none, a method or METHOD:K such as mtp:3, found 'mtp:0'",
     ),
+    "more_drafts_than_the_engine_takes": (
+        {GROUP: GLM + "    speculative: mtp:99999\n"},
+        f"{GROUP}:5: services.glm.speculative: want METHOD:K with K from 1 to 128, found 'mtp:99999'",
+    ),
     "a_k_that_is_a_word": (
         {GROUP: GLM + "    speculative: {method: mtp, k: x}\n"},
-        f'{GROUP}:5: services.glm.speculative.k: want an integer >= 1, found "x"',
+        f'{GROUP}:5: services.glm.speculative.k: want an integer from 1 to 128, found "x"',
     ),
     "more_memory_than_there_is": (
         {GROUP: GLM + "    gpu_memory_utilization: 95\n"},

@@ -84,6 +84,20 @@ def test_stop_start_and_wait(rolled: RolloutSite) -> None:
     assert rolled.on("a1", f"ls {STATE}/lock 2>/dev/null; true") == ""
 
 
+def test_a_service_that_is_no_longer_declared_can_be_stopped(rolled: RolloutSite) -> None:
+    declared = rolled.services
+    rolled.write(other=rolled.service(port=8001))
+    try:
+        ran = rolled.fleet_command("stop", "llm", "a1")
+        unknown = rolled.fleet_command("stop", "lmm")
+    finally:
+        rolled.write(**declared)
+    assert (ran.code, "a1/llm: stop: done" in ran.plain) == (0, True), ran.out
+    assert rolled.state("a1", "llm")["active"] == "inactive" and rolled.state("h1", "llm")["active"] == "active"
+    assert unknown.code == 1 and "want one that is declared or lies on a1, h1, found 'lmm'" in unknown.plain
+    assert rolled.fleet_command("start", "llm", "a1").code == 0
+
+
 def test_start_asks_the_gates_first(rolled: RolloutSite) -> None:
     assert rolled.fleet_command("stop", "llm", "h1").code == 0
     rolled.lab.set("h1", faults=["gpu-lost:1"])
