@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fleet.gate import markdown
+from fleet.gate_page import markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "gates.md"
 

@@ -127,7 +127,7 @@ app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try e
 
 @app.command()
 def gates(as_json: Json = False) -> None:
-    """List the gates: what each reads, and its remedy."""
+    """List the gates: what each reads, how severe it is, and its remedy."""
     from cli.gates import show
 
     show(as_json)

@@ -36,7 +36,7 @@ def record(invocation: Invocation, folder: Path) -> list[Path]:
     written = []
     with session.connected(invocation, list(invocation.nodes)) as connected:
         for name, host in sorted(connected.hosts.items()):
-            script = probe_script(request_for(invocation.fleet.placement(name), key=""))
+            script = probe_script(request_for(invocation.fleet.placement(name), key="", deep=True))
             answer = run(host, ("bash", "-s"), stdin=script.text).stdout
             facts = parse_probe(answer, script)
             if facts.services:

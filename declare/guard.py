@@ -9,6 +9,8 @@ from declare.problem import choice
 
 READ_ONLY = ("debug-inventory", "fact", "exec")
 """Operations of pyinfra's command that do not ask for a confirmation."""
+LOOKING = ("gates.py",)
+"""Verbs of ours that change nothing, and end before pyinfra could ask."""
 
 
 def refused_options(options: Mapping[str, Any], terminal: bool) -> list[str]:
@@ -40,7 +42,7 @@ def refused_data(data: Iterable[str]) -> list[str]:
 
 def _would_ask(options: Mapping[str, Any]) -> bool:
     operations = options.get("operations") or ("",)
-    asks = operations[0] not in READ_ONLY
+    asks = operations[0] not in READ_ONLY and operations[0].rpartition("/")[2] not in LOOKING
     return asks and not (options.get("yes") or options.get("dry") or options.get("json_output"))
 
 

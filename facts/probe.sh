@@ -7,6 +7,8 @@ probe() {
         trap 'kill -KILL "$child"; exit' TERM
         frame gpus
         frame topology
+        frame kernel
+        [[ $deep ]] && frame nvlinks
         frame models
     )
     behind=$!

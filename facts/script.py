@@ -12,7 +12,7 @@ from pathlib import Path
 from facts.parse.gpus import FIELDS
 from fleet.command import NODE_SCRIPT, RUNTIMES, STATE
 from fleet.frozen import Frozen
-from fleet.node import ProbeRequest
+from fleet.node import BUSY_MIB, ProbeRequest
 
 DEADLINE_S = 20
 """Seconds until a node's probe ends what hangs; the frames that arrived still count."""
@@ -59,6 +59,8 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "runtime": request.runtime,
         "runtime_program": RUNTIMES[request.runtime],
         "secret_key": request.secret_key,
+        "busy_mib": str(BUSY_MIB),
+        "deep": "yes" if request.deep else "",
     }
     lists = {
         "services": [service.name for service in request.services],

@@ -94,6 +94,8 @@ class NodeDeclaration(Frozen):
     gpus: GpuDeclaration
     nvlink_islands: tuple[tuple[Integer, ...], ...] = ()
     """Groups of two or more GPUs that are all joined to each other by NVLink."""
+    nvlinks: Count | None = None
+    """NVLinks between two GPUs of an island, N of the NVN that `nvidia-smi topo -m` prints; not declared: all alike."""
     numa: tuple[Integer | None, ...] = ()
     """NUMA node of each GPU; null where the platform does not tell."""
     runtime: Literal["podman", "docker"] = "podman"

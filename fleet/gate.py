@@ -38,6 +38,7 @@ class PlacedFinding(Finding):
 
 
 Subject = Literal["node", "service", "fleet"]
+Severity = Literal["fail", "warn", "fail or warn"]
 _SUBJECTS: dict[object, Subject] = {NodeView: "node", Plan: "service", FleetView: "fleet"}
 
 Answer = Finding | Sequence[Finding] | None
@@ -49,7 +50,13 @@ class Gate(Frozen):
 
     name: str
     remedy: str
+    reads: str
+    """What it judges by, in an operator's words: a command, a file, a field of the declaration."""
+    severity: Severity
+    """What its findings are. A fact that it lacks is a failure all the same."""
     needs_facts: bool
+    deep: bool
+    """It needs what only a deep look reads (`gates.py`, an audit): a rollout leaves it out, and says so."""
     subject: Subject
     judge: Callable[..., Answer]
 
@@ -62,7 +69,15 @@ class Gate(Frozen):
 _CATALOGUE: dict[str, Gate] = {}
 
 
-def gate(name: str, *, remedy: str, needs_facts: bool = False) -> Callable[[Judge], Judge]:
+def gate(
+    name: str,
+    *,
+    remedy: str,
+    reads: str = "",
+    severity: Severity = "fail",
+    needs_facts: bool = False,
+    deep: bool = False,
+) -> Callable[[Judge], Judge]:
     """Make a function a gate. `{node}` and `{service}` in a remedy are filled in.
 
     TypeError where its parameter is annotated as none of the subjects or it has no docstring, ValueError where the name
@@ -78,7 +93,16 @@ def gate(name: str, *, remedy: str, needs_facts: bool = False) -> Callable[[Judg
             raise TypeError(f"gate {name}: want a docstring, found none")
         if name in _CATALOGUE:
             raise ValueError(f"gate {name}: want a name of its own, found it twice")
-        _CATALOGUE[name] = Gate(name=name, remedy=remedy, needs_facts=needs_facts, subject=_SUBJECTS[hint], judge=judge)
+        _CATALOGUE[name] = Gate(
+            name=name,
+            remedy=remedy,
+            reads=reads,
+            severity=severity,
+            needs_facts=needs_facts or deep,
+            deep=deep,
+            subject=_SUBJECTS[hint],
+            judge=judge,
+        )
         return judge
 
     return enter
@@ -95,8 +119,10 @@ def evaluate(fleet: FleetView, waivers: tuple[Waiver, ...] = (), *, contact: boo
 
     A node that did not answer (`facts` is None) fails as `facts`, and the gates that need its facts are not asked about
     it. With `contact=False` nobody was to be asked: those gates are left out, and a warning named `contact` lists them.
+    Gates that need a deep look are left out where nobody took one: `not_asked` names them.
     """
-    asked = tuple(one for one in catalogue() if contact or not one.needs_facts)
+    later = not_asked(fleet) if contact else ()
+    asked = tuple(one for one in catalogue() if (contact or not one.needs_facts) and one.name not in later)
     raw = [verdict for one in asked for verdict in _verdicts(one, fleet)]
     judged = [_waived(verdict, waivers) for verdict in raw]
     judged += _silent(fleet) if contact else [_left_out(one.name for one in catalogue() if one.needs_facts)]
@@ -104,6 +130,12 @@ def evaluate(fleet: FleetView, waivers: tuple[Waiver, ...] = (), *, contact: boo
     judged += _idle(waivers, raw, fleet, {one.name for one in asked})
     order = {one.name: place for place, one in enumerate(catalogue())}
     return tuple(sorted(judged, key=lambda v: (v.node == EVERYWHERE, v.node, v.service or "", order.get(v.gate, -1))))
+
+
+def not_asked(fleet: FleetView) -> tuple[str, ...]:
+    """Gates that need a deep look at the nodes, where this was none. Nothing is said of them: neither pass nor fail."""
+    shallow = any(view.facts is not None and not view.facts.deep for view in fleet.views)
+    return tuple(one.name for one in catalogue() if one.deep) if shallow else ()
 
 
 def _verdicts(one: Gate, fleet: FleetView) -> list[Verdict]:
@@ -216,39 +248,3 @@ def _silent(fleet: FleetView) -> list[Verdict]:
 def _left_out(names: Iterable[str]) -> Verdict:
     got = f"no contact; not asked: {', '.join(names)}"
     return Verdict(gate="contact", node=EVERYWHERE, status="warn", want="every gate asked", got=got)
-
-
-_TITLES: dict[Subject, str] = {
-    "node": "Gates of a node",
-    "service": "Gates of a service on a node",
-    "fleet": "Gates of the fleet",
-}
-_HEAD = """# Gates
-
-Every gate of every node is asked before the first change, under `--dry` too. It says pass, warn, fail or waived. This
-page is made from the code by `make docs`; each gate is one function in `fleet/gates/`.
-
-A gate that lacks a fact, meets an output it does not understand, or has a mistake in it fails. A waiver in
-`group_data/` names the gate and a reason, and is printed every time; a waiver of a gate that does not exist fails as
-`waiver`, one that matches nothing warns. A node that does not answer fails as `facts`, which nothing waives. Gates
-marked * need the facts of the node: a preview without contact leaves them out and says so as `contact`.
-"""
-
-
-def markdown() -> str:
-    """The page docs/gates.md."""
-    parts = [_HEAD]
-    for subject, title in _TITLES.items():
-        rows = [
-            f"| `{one.name}`{'*' if one.needs_facts else ''} | {_cell(one.summary)} | {_cell(one.remedy)} |"
-            for one in catalogue()
-            if one.subject == subject
-        ]
-        parts.append(
-            "\n".join([f"## {title}", "", "| gate | passes when | remedy |", "| --- | --- | --- |", *rows, ""])
-        )
-    return "\n".join(parts)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("{node}", "NODE").replace("{service}", "SERVICE")

@@ -8,6 +8,9 @@ from typing import Any, Literal
 from fleet.frozen import Frozen
 from fleet.topology import Topology
 
+BUSY_MIB = 1024
+"""Memory of a GPU in use beyond which somebody must be holding it: the driver alone takes less."""
+
 
 class ServiceRequest(Frozen):
     """What the probe must look at for one declared service."""
@@ -27,6 +30,8 @@ class ProbeRequest(Frozen):
     runtime: Literal["podman", "docker"] = "podman"
     secret_key: str = ""
     """Random text of this run; secrets come back only as HMAC-like digests keyed with it."""
+    deep: bool = False
+    """Also what takes seconds on a real node, or tells nothing that breaks a start: for `gates.py` and audits."""
 
 
 class Gpu(Frozen):
@@ -39,8 +44,45 @@ class Gpu(Frozen):
     memory_used_mib: int | None = None
     mig: str | None = None
     compute_cap: str | None = None
+    told: dict[str, str] = {}
+    """Further fields, by nvidia-smi's names, as it printed them: `persistence_mode`, `pcie.link.width.current`, ..."""
     problem: str | None = None
     """The text that stood where a value was wanted, for example `[GPU requires reset]`."""
+
+
+class GpuProcess(Frozen):
+    """A process that holds memory of a GPU. `unit`: its systemd unit, where that could be read."""
+
+    bus_id: str
+    pid: int
+    name: str
+    memory_mib: int | None = None
+    unit: str | None = None
+
+
+class Xid(Frozen):
+    """One error of the driver in the kernel's log: which GPU (`0000:9b:00`), which code, the line word for word."""
+
+    bus: str
+    code: int
+    text: str
+
+
+class KernelLog(Frozen):
+    """The driver's errors since boot, each GPU and code once. `whole`: the log still reaches back to the boot."""
+
+    xids: tuple[Xid, ...] = ()
+    whole: bool = True
+    error: str | None = None
+
+
+class Nvlinks(Frozen):
+    """The NVLink ports of one GPU as `nvidia-smi nvlink -s` lists them. `said`: what it printed in place of ports."""
+
+    gpu: int
+    up: tuple[int, ...] = ()
+    down: tuple[int, ...] = ()
+    said: str | None = None
 
 
 class Nvidia(Frozen):
@@ -48,6 +90,10 @@ class Nvidia(Frozen):
 
     gpus: tuple[Gpu, ...] = ()
     driver: str | None = None
+    missing_fields: tuple[str, ...] = ()
+    """What this driver's nvidia-smi does not know how to tell."""
+    processes: tuple[GpuProcess, ...] = ()
+    """Asked only where memory of a GPU is in use."""
     error: str | None = None
 
 
@@ -171,6 +217,13 @@ class Lock(Frozen):
     run: str
 
 
+class Deep(Frozen):
+    """What only a deep look reads. Each part says in its error why it could not be read."""
+
+    nvlinks: tuple[Nvlinks, ...] = ()
+    nvlinks_error: str | None = None
+
+
 class NodeFacts(Frozen):
     """Everything a rollout must know of a node, from one round trip."""
 
@@ -183,6 +236,7 @@ class NodeFacts(Frozen):
     cpus_online: str | None = None
     memory_bytes: int | None = None
     nvidia: Nvidia
+    kernel_log: KernelLog = KernelLog(error="the node told none")
     topology: Topology | None = None
     topology_error: str | None = None
     numa: tuple[NumaNode, ...] = ()
@@ -200,6 +254,8 @@ class NodeFacts(Frozen):
     """Of /usr/local/lib/vllm-fleet/node; None where it is not there."""
     support_files: tuple[OwnFile, ...] = ()
     """The undo units of ours under /etc/systemd/system (vllm-fleet-*), sha256 and mode."""
+    deep: Deep | None = None
+    """None: this look was none."""
 
     def installed(self, service: str) -> Installed | None:
         """The service of that name as it lies on the node, or None."""

@@ -22,7 +22,16 @@ FAULTS = {
     "gpu-reset": (r"\d+", "gpu-reset:2: that GPU requires a reset; its live figures are errors"),
     "ecc": (r"\d+", "ecc:1: that GPU has uncorrected ECC errors and a failed row remap"),
     "mig": (r"\d+", "mig:0: that GPU is in MIG mode"),
+    "remap-pending": (r"\d+", "remap-pending:1: that GPU needs a reset to remap a row"),
+    "persistence-off": ("", "persistence-off: persistence mode is off"),
+    "power-capped": (r"\d+", "power-capped:2: that GPU's power limit is below its default"),
+    "throttled": (r"\d+", "throttled:2: that GPU is slowed down by its temperature"),
+    "pcie-narrow": (r"\d+", "pcie-narrow:5: that GPU has 8 PCIe lanes of 16"),
+    "foreign": (r"\d+", "foreign:2: a process that is not ours holds memory of that GPU"),
+    "xid": (r"\d+-\d+", "xid:3-119: the kernel's log has that Xid of GPU 3"),
     "nvlink-missing": (r"\d+-\d+", "nvlink-missing:0-1: no NVLink between these two GPUs"),
+    "nvlink-down": (r"\d+", "nvlink-down:3: one NVLink port of that GPU is down"),
+    "fabric-down": ("", "fabric-down: the fabric manager does not run"),
     "driver-mismatch": ("", "driver-mismatch: library and kernel module differ; nvidia-smi ends with 18"),
     "driver-gone": ("", "driver-gone: no driver is loaded; nvidia-smi ends with 9"),
     "hang": ("", "hang: nvidia-smi never answers"),
@@ -70,6 +79,26 @@ def set_state(folder: Path, kind: str | None = None, faults: Sequence[str] | Non
     if faults is not None:
         checked = dict.fromkeys(check_fault(fault) for fault in faults)
         host.write_atomically(folder / "faults", "".join(f"{fault}\n" for fault in checked))
+    host.write_atomically(folder / "kernel.log", _kernel_log(recording(folder), _set_faults(folder)))
+
+
+def _set_faults(folder: Path) -> list[str]:
+    return faults(folder) if (folder / "faults").exists() else []
+
+
+def _kernel_log(kind: str, faults: Sequence[str]) -> str:
+    """What the kernel of such a node would have logged since its boot."""
+    rows = [line.split(", ") for line in (RECORDINGS / kind / "gpus.csv").read_text().splitlines()]
+    gpus = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    lines = [
+        "[    0.000000] Linux version 6.12.0 (lab)",
+        f"[   11.402119] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {gpus[0]['driver_version']}",
+    ]
+    for fault in faults:
+        if xid := re.fullmatch(r"xid:(\d+)-(\d+)", fault):
+            bus = gpus[int(xid[1]) % len(gpus)]["pci.bus_id"].lower()[4:].rpartition(".")[0]
+            lines.append(f"[ 8211.000001] NVRM: Xid (PCI:{bus}): {xid[2]}, pid=1, name=lab, as it was set")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _cdi(count: int) -> dict[str, Any]:

@@ -49,11 +49,11 @@ def hosts_of(state: "State") -> tuple[dict[str, "Host"], dict[str, Answer]]:
 
 
 def observe(
-    invocation: Invocation, hosts: list["Host"], secret: Secrets, ready: Ready | None = None
+    invocation: Invocation, hosts: list["Host"], secret: Secrets, ready: Ready | None = None, deep: bool = False
 ) -> dict[str, Answer]:
     """One probe a node, all nodes at once, or each as soon as `ready` returns for it."""
     fleet = invocation.fleet
-    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key), ready=ready)
+    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key, deep), ready=ready)
 
 
 def deploy(state: "State", invocation: Invocation) -> Run:
@@ -67,7 +67,7 @@ def deploy(state: "State", invocation: Invocation) -> Run:
 
     found = look()
     out = console(invocation.json)
-    print_gates(out, found.verdicts)
+    print_gates(out, found.verdicts, found.not_asked)
     print_changes(out, found.changes, invocation.diff)
     rollout = _run(invocation, found, hosts, secret, look)
     refuse_unless_passed(rollout)

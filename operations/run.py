@@ -139,6 +139,7 @@ class Run:
             "run": self.id,
             "stopped": self.stopped,
             "verdicts": [v.model_dump() for v in self.survey.verdicts],
+            "not_asked": list(self.survey.not_asked),
             "changes": [c.model_dump(exclude={"files"}) for c in self.survey.changes],
             "results": [asdict(row) for row in self.rows],
         }

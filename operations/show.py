@@ -1,6 +1,7 @@
 """What an operator reads: gate table, changes with their differences, the result."""
 
 import sys
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from fleet.verdict import Verdict
 if TYPE_CHECKING:
     from operations.run import Result
 
+PASSED_WIDTH = 120
+"""Characters of a line with the names of gates that passed, at most."""
 STYLE = {"pass": "green", "warn": "yellow", "fail": "bold red", "waived": "magenta"}
 
 
@@ -32,11 +35,19 @@ def _names(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-def gate_table(verdicts: Sequence[Verdict]) -> Table:
-    """One row a gate: how often it passed, and where it did not."""
-    rows: dict[str, dict[str, list[Verdict]]] = defaultdict(lambda: defaultdict(list))
+Verdicts = dict[str, list[Verdict]]
+
+
+def _by_gate(verdicts: Iterable[Verdict]) -> dict[str, Verdicts]:
+    """Gate -> status -> verdicts, in the order of the catalogue."""
+    rows: dict[str, Verdicts] = defaultdict(lambda: defaultdict(list))
     for verdict in verdicts:
         rows[verdict.gate][verdict.status].append(verdict)
+    return rows
+
+
+def gate_table(rows: dict[str, Verdicts]) -> Table:
+    """One row a gate: how often it passed, and where it did not."""
     table = Table("gate", "pass", "not passed", title="Gates", title_justify="left", box=None, pad_edge=False)
     for gate, by_status in rows.items():
         others = [
@@ -49,14 +60,30 @@ def gate_table(verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
-def print_gates(out: Console, verdicts: Sequence[Verdict]) -> None:
-    """The whole table, then each verdict that is not a pass with what was wanted, found, and the remedy."""
-    out.print(gate_table(verdicts))
+def _print_passed(out: Console, gates: Sequence[str]) -> None:
+    """The gates that passed wherever they were asked, by name; a row each would hide the others."""
+    width = min(out.width, PASSED_WIDTH)
+    names = textwrap.fill(", ".join(gates), width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    out.print(f"[green]passed everywhere[/]: {len(gates)} gates\n{names}", soft_wrap=True)
+
+
+def print_gates(out: Console, verdicts: Sequence[Verdict], not_asked: Sequence[str] = ()) -> None:
+    """A row each gate that did not pass everywhere, the names of those that did, then what was wanted, found and helps.
+
+    `not_asked`: gates that need a deeper look than this run takes; they are named, since nothing is known of them.
+    """
+    rows = _by_gate(verdicts)
+    everywhere = [gate for gate, by_status in rows.items() if set(by_status) == {"pass"}]
+    if len(everywhere) < len(rows):
+        out.print(gate_table({gate: by_status for gate, by_status in rows.items() if gate not in everywhere}))
+    _print_passed(out, everywhere)
     worst_first = {"fail": 0, "waived": 1, "warn": 2}
     for verdict in sorted((v for v in verdicts if v.status != "pass"), key=lambda v: worst_first[v.status]):
         out.print(f"[{STYLE[verdict.status]}]{verdict.status:>6}[/]  {escape(str(verdict))}", soft_wrap=True)
     counts = {status: sum(v.status == status for v in verdicts) for status in STYLE}
     out.print(", ".join(f"{number} {status}" for status, number in counts.items() if number) or "no gates")
+    if not_asked:
+        out.print(f"not asked: {', '.join(not_asked)} (pyinfra inventory.py gates.py asks them)", soft_wrap=True)
 
 
 def print_changes(out: Console, changes: Sequence[Change], diff: bool) -> None:

@@ -7,7 +7,7 @@ from facts.gather import Answer
 from fleet.command import unit_name
 from fleet.declaration import Fleet, Placement
 from fleet.difference import Change, compare, removals
-from fleet.gate import EVERYWHERE, FleetView, evaluate
+from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
 from fleet.node import NodeFacts, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
 from fleet.release import Release, secrets_mark
@@ -43,14 +43,15 @@ def resolve_secrets(fleet: Fleet) -> Secrets:
     )
 
 
-def request_for(placement: Placement, key: str) -> ProbeRequest:
-    """What the one probe must look at on this node."""
+def request_for(placement: Placement, key: str, deep: bool = False) -> ProbeRequest:
+    """What the one probe must look at on this node. `deep`: also what a rollout has no time for."""
     return ProbeRequest(
         services=tuple(
             ServiceRequest(name=s.name, model=s.model, image=s.image.reference, port=s.port) for s in placement.services
         ),
         runtime=placement.node.runtime,
         secret_key=key,
+        deep=deep,
     )
 
 
@@ -67,6 +68,8 @@ class Survey:
     support: frozenset[str]
     """Nodes whose node script or undo units are missing or old."""
     verdicts: tuple[Verdict, ...]
+    not_asked: tuple[str, ...] = ()
+    """Gates that need a deeper look than this one was."""
 
     def plan(self, node: str, service: str) -> Plan:
         """The plan of a service on a node."""
@@ -145,7 +148,7 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: boo
             declared = frozenset(service.name for service in view.placement.services)
             changes += removals(view.node.name, view.facts, declared)
     changing = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
-    verdicts = evaluate(FleetView(views=views, plans=plans, changing=changing), fleet.waivers)
+    everything = FleetView(views=views, plans=plans, changing=changing)
     return Survey(
         fleet=fleet,
         views=views,
@@ -154,5 +157,6 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: boo
         releases=releases,
         changes=tuple(sorted(changes, key=lambda c: (c.node, c.service))),
         support=frozenset(v.node.name for v in views if v.facts is not None and outdated_support(v.facts)),
-        verdicts=(*_unread_verdicts(unread), *verdicts),
+        verdicts=(*_unread_verdicts(unread), *evaluate(everything, fleet.waivers)),
+        not_asked=not_asked(everything),
     )

@@ -11,7 +11,9 @@ from typing import Any
 
 from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
 from facts.parse.gpus import parse_gpus
+from facts.parse.kernel import parse_kernel
 from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
+from facts.parse.nvlinks import parse_nvlinks
 from facts.parse.refusal import quoted
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_services
@@ -19,7 +21,7 @@ from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
 from fleet.command import NODE_SCRIPT, STATE
-from fleet.node import Lock, ModelFolder, NodeFacts, Nvidia, OwnFile
+from fleet.node import Deep, Lock, ModelFolder, NodeFacts, Nvidia, OwnFile
 from fleet.topology import Topology
 
 __all__ = ["ProbeError", "parse_probe"]
@@ -40,6 +42,7 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
     return NodeFacts(
         **host,
         nvidia=read_gpus(_section(sections, "gpus")),
+        kernel_log=parse_kernel(_section(sections, "kernel")),
         topology=topology,
         topology_error=topology_error,
         numa=numa,
@@ -52,12 +55,18 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
         disks=parse_disks(_section(sections, "disks")),
         models=read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
         node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
+        deep=_deep(sections) if request.deep else None,
         support_files=tuple(file for path, file in sorted(files.items()) if path.startswith(_SUPPORT)),
     )
 
 
 def _section(sections: Mapping[str, Section], name: str) -> Section:
     return sections.get(name, Section(text="the probe never came to it", code=None))
+
+
+def _deep(sections: Mapping[str, Section]) -> Deep:
+    nvlinks, error = parse_nvlinks(_section(sections, "nvlinks"))
+    return Deep(nvlinks=nvlinks, nvlinks_error=error)
 
 
 def _files(sections: Mapping[str, Section]) -> dict[str, OwnFile]:

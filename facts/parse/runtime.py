@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Literal
 
+from facts.parse.cgroups import unit_of
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
 from fleet.node import Disk, Image, Port, Runtime
@@ -13,7 +13,6 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ABSENT = re.compile(r"no such image|image not known|no such object", re.IGNORECASE)
 ENGINE_LABEL = "org.vllm-fleet.engine"
 _USER = re.compile(r'\("((?:[^"\\]|\\.)*)",pid=([0-9]+),fd=[0-9]+\)')
-_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
 def parse_runtime(section: Section, name: Literal["podman", "docker"]) -> Runtime:
@@ -104,18 +103,10 @@ def parse_ports(section: Section) -> tuple[tuple[Port, ...], str | None]:
     ports: dict[tuple[int, str | None, str | None], Port] = {}
     for number, users in listeners:
         for process, pid in users or [(None, None)]:
-            unit = _unit(cgroups.get(pid or "", ""), containers)
+            unit = unit_of(cgroups.get(pid or "", ""), containers)
             held = Port(port=number, process=process, pid=int(pid) if pid else None, unit=unit)
             ports.setdefault((number, process, unit), held)
     return tuple(sorted(ports.values(), key=lambda held: (held.port, held.pid or 0))), None
-
-
-def _unit(cgroup: str, containers: Mapping[str, str]) -> str | None:
-    """The innermost unit of a cgroup path. A container of docker belongs to the unit that bears its name."""
-    if (found := _CONTAINER_ID.search(cgroup)) and found[0] in containers:
-        return f"{containers[found[0]]}.service"
-    units = [part for part in cgroup.split("/") if part.endswith((".service", ".scope", ".socket"))]
-    return units[-1] if units else None
 
 
 def parse_disks(section: Section) -> tuple[Disk, ...]:

@@ -6,7 +6,11 @@ from fleet.plan import Plan, only_pairs
 from fleet.verdict import Finding
 
 
-@gate("custom-all-reduce", remedy="set disable_custom_all_reduce of {service} to auto or true")
+@gate(
+    "custom-all-reduce",
+    reads="layout, nvlink_islands of the inventory",
+    remedy="set disable_custom_all_reduce of {service} to auto or true",
+)
 def custom_all_reduce(plan: Plan) -> Finding | None:
     """Custom all-reduce is off at TP 2 on a node whose NVLink joins only pairs.
 

@@ -49,7 +49,12 @@ def _orphan_text(found: Orphans) -> str:
     return f"stage {found.stage} {reuse} (orphaned: {layers})"
 
 
-@gate("stage-boundary", remedy="cut where a layer computes its own indices", needs_facts=True)
+@gate(
+    "stage-boundary",
+    reads="config.json, partition",
+    remedy="cut where a layer computes its own indices",
+    needs_facts=True,
+)
 def stage_boundary(plan: Plan) -> Finding | None:
     """Every stage starts on a layer that computes its own sparse-attention indices, by itself or by a repair.
 
@@ -81,7 +86,12 @@ def _boundary_remedy(cut: Layout, aligned: tuple[Partition, ...]) -> str:
     return f"{way}; beyond PP 2 boundary_repaired counts only with the stored run that pp-evidence asks for"
 
 
-@gate("boundary-repair", remedy="nothing, or declare the partition and boundary.repair of {service} as it shall be")
+@gate(
+    "boundary-repair",
+    reads="config.json, boundary.repair",
+    severity="warn",
+    remedy="nothing, or declare the partition and boundary.repair of {service} as it shall be",
+)
 def boundary_repair(plan: Plan) -> Finding | None:
     """The partition is run as it was declared. What was repaired instead, and how, is shown as a warning."""
     if not isinstance(plan.boundary, Repair):
@@ -91,6 +101,8 @@ def boundary_repair(plan: Plan) -> Finding | None:
 
 @gate(
     "pp-evidence",
+    reads="config.json, partition, evidence",
+    severity="fail or warn",
     remedy="use PP 2, or TP without PP, or store that run as evidence (or waive pp-evidence with a reason)",
     needs_facts=True,
 )

@@ -30,14 +30,20 @@ OWN_ENV = {
 }
 
 
-@gate("engine-known", remedy="use an image of a known version")
+@gate("engine-known", reads="image.engine", remedy="use an image of a known version")
 def engine_known(plan: Plan) -> Finding | None:
     """The declared engine version is one whose limits this project knows."""
     engine_for(plan)
     return None
 
 
-@gate("image-engine", remedy="correct image.engine or image.digest of {service}", needs_facts=True)
+@gate(
+    "image-engine",
+    reads="image label, image.engine",
+    severity="fail or warn",
+    remedy="correct image.engine or image.digest of {service}",
+    needs_facts=True,
+)
 def image_engine(plan: Plan) -> Finding | None:
     """The image on the node carries the declared engine version as its label. No label: a warning."""
     image = plan.service.image
@@ -52,7 +58,7 @@ def image_engine(plan: Plan) -> Finding | None:
     return None if same else Finding(want=want, got=held.engine)
 
 
-@gate("set-once", remedy="use the field of {service} that is named")
+@gate("set-once", reads="flags, env, secrets", remedy="use the field of {service} that is named")
 def set_once(plan: Plan) -> Finding | None:
     """No extra flag or environment variable sets what has a field of its own.
 

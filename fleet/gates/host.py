@@ -19,7 +19,7 @@ def _holder(port: Port) -> str:
     return ", ".join(str(part) for part in parts if part) or "somebody who could not be read"
 
 
-@gate("port-free", remedy="stop it, or choose another port for {service}", needs_facts=True)
+@gate("port-free", reads="ss", remedy="stop it, or choose another port for {service}", needs_facts=True)
 def port_free(plan: Plan) -> Finding | None:
     """Nobody listens on the service's port but its own unit."""
     port, facts = plan.service.port, facts_of(plan)
@@ -32,7 +32,7 @@ def port_free(plan: Plan) -> Finding | None:
     return Finding(want=f"port {port} free or held by {unit}", got="; ".join(map(_holder, others)))
 
 
-@gate("port-shared", remedy="give each service on {node} a port of its own")
+@gate("port-shared", reads="port of each service", remedy="give each service on {node} a port of its own")
 def port_shared(view: NodeView) -> list[Finding]:
     """No two services of a node declare the same port."""
     by_port = defaultdict(list)
@@ -47,6 +47,7 @@ def port_shared(view: NodeView) -> list[Finding]:
 
 @gate(
     "runtime-present",
+    reads="the runtime's program and image store",
     remedy="install the container runtime on {node}, or correct runtime in its inventory",
     needs_facts=True,
 )
@@ -62,7 +63,12 @@ def _holds(runtime: Runtime, digest: str) -> bool:
     return any(image.digest == digest for image in runtime.images)
 
 
-@gate("image-present", remedy="bring the image to {node}; it is never pulled at start", needs_facts=True)
+@gate(
+    "image-present",
+    reads="the runtime's image store",
+    remedy="bring the image to {node}; it is never pulled at start",
+    needs_facts=True,
+)
 def image_present(plan: Plan) -> Finding | None:
     """The image lies on the node, by digest."""
     runtime, image = facts_of(plan).runtime, plan.service.image
@@ -71,14 +77,25 @@ def image_present(plan: Plan) -> Finding | None:
     return Finding(want=image.reference, got=f"unknown images: {runtime.error}" if runtime.error else "no such image")
 
 
-@gate("services-read", remedy="see /var/lib/vllm-fleet and the units vllm-* on {node}", needs_facts=True)
+@gate(
+    "services-read",
+    reads="/var/lib/vllm-fleet, systemctl show",
+    remedy="see /var/lib/vllm-fleet and the units vllm-* on {node}",
+    needs_facts=True,
+)
 def services_read(view: NodeView) -> Finding | None:
     """What lies on the node of our services and their units can be read: else a service that runs looks like none."""
     error = facts_of(view).services_error
     return None if error is None else Finding(want="releases and units that can be read", got=error)
 
 
-@gate("rollback-image", remedy="keep the image of the proven release on {node}", needs_facts=True)
+@gate(
+    "rollback-image",
+    reads="plan.json of the proven release, the runtime's image store",
+    severity="warn",
+    remedy="keep the image of the proven release on {node}",
+    needs_facts=True,
+)
 def rollback_image(plan: Plan) -> Finding | None:
     """The image of the proven release is still on the node, for putting it back. Not seen or unknown: a warning."""
     if facts_of(plan).services_error is not None:
@@ -110,7 +127,7 @@ def _image_reference(text: str | None) -> str | None:
     return reference if isinstance(reference, str) else None
 
 
-@gate("disk-room", remedy="free room on {node}, or lower rollout.min_free_gib", needs_facts=True)
+@gate("disk-room", reads="stat -f", remedy="free room on {node}, or lower rollout.min_free_gib", needs_facts=True)
 def disk_room(view: NodeView) -> list[Finding]:
     """Where releases and images lie, at least rollout.min_free_gib is free."""
     need, disks = view.rollout.min_free_gib, facts_of(view).disks

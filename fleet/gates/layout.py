@@ -13,13 +13,18 @@ def _list(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
-@gate("layout", remedy="declare layout: tp, pp and dp of {service}")
+@gate("layout", reads="layout, nvlink_islands", remedy="declare layout: tp, pp and dp of {service}")
 def layout(plan: Plan) -> Finding | None:
     """A layout is declared, or exactly one fits the NVLink islands."""
     return None if plan.layout else Finding(want="one layout", got=plan.layout_error or "none")
 
 
-@gate("partition", remedy="give partition one count of layers for each pipeline stage of {service}")
+@gate(
+    "partition",
+    reads="layout",
+    severity="fail or warn",
+    remedy="give partition one count of layers for each pipeline stage of {service}",
+)
 def partition(plan: Plan) -> Finding | None:
     """The partition has PP parts, each a non-negative number of layers. At PP 1 the engine ignores it: a warning."""
     cut = layout_of(plan)
@@ -39,7 +44,12 @@ def partition(plan: Plan) -> Finding | None:
     return None
 
 
-@gate("partition-sum", remedy="make the partition of {service} add up to the model's layers", needs_facts=True)
+@gate(
+    "partition-sum",
+    reads="config.json, layout",
+    remedy="make the partition of {service} add up to the model's layers",
+    needs_facts=True,
+)
 def partition_sum(plan: Plan) -> Finding | None:
     """The layers of all stages add up to the layers of the model (vLLM `get_pp_indices` raises otherwise)."""
     parts, layers = layout_of(plan).partition, architecture_of(plan).layers
@@ -48,7 +58,11 @@ def partition_sum(plan: Plan) -> Finding | None:
     return Finding(want=f"{layers} layers in all", got=f"{'+'.join(map(str, parts))} = {sum(parts)}")
 
 
-@gate("gpus-fit", remedy="choose TP x PP x DP of {service} to fit its GPUs, or give it others")
+@gate(
+    "gpus-fit",
+    reads="layout, gpus of the node and the service",
+    remedy="choose TP x PP x DP of {service} to fit its GPUs, or give it others",
+)
 def gpus_fit(plan: Plan) -> Finding | None:
     """TP x PP x DP is no more than the GPUs that the service may use, each of which the node has, once."""
     cut, gpus, count = layout_of(plan), usable_gpus(plan.node, plan.service), plan.node.gpus.count
@@ -61,7 +75,7 @@ def gpus_fit(plan: Plan) -> Finding | None:
     return Finding(want=f"at most {len(gpus)} GPUs ({_list(gpus)})", got=need)
 
 
-@gate("device-order", remedy="name in device_order of {service} one GPU for each rank")
+@gate("device-order", reads="layout.device_order", remedy="name in device_order of {service} one GPU for each rank")
 def device_order(plan: Plan) -> Finding | None:
     """A declared device order names for each rank one GPU that the service may use, none twice."""
     declared = plan.service.layout.device_order if plan.service.layout != "auto" else None
@@ -73,14 +87,21 @@ def device_order(plan: Plan) -> Finding | None:
     return Finding(want=f"{ranks} different GPUs of {_list(gpus)}", got=_list(declared))
 
 
-@gate("heads-divide", remedy="choose a TP that divides the attention heads", needs_facts=True)
+@gate(
+    "heads-divide", reads="config.json, layout", remedy="choose a TP that divides the attention heads", needs_facts=True
+)
 def heads_divide(plan: Plan) -> Finding | None:
     """TP divides the attention heads; the engine refuses to start otherwise (vLLM, ModelConfig)."""
     heads, tp = architecture_of(plan).attention_heads, layout_of(plan).tp
     return None if heads % tp == 0 else Finding(want=f"{heads} attention heads divisible by TP", got=f"TP {tp}")
 
 
-@gate("numa-bind", remedy="set numa_bind of {service} to auto or false, or declare numa of {node}", needs_facts=True)
+@gate(
+    "numa-bind",
+    reads="numa of the inventory, nvidia-smi topo -m, image.engine",
+    remedy="set numa_bind of {service} to auto or false, or declare numa of {node}",
+    needs_facts=True,
+)
 def numa_bind(plan: Plan) -> Finding | None:
     """numa_bind: true has a known NUMA node for each rank, and an engine version that can bind."""
     if not plan.numa_bind:
@@ -93,7 +114,11 @@ def numa_bind(plan: Plan) -> Finding | None:
     return None if able else Finding(want="an engine with --numa-bind", got=plan.service.image.engine)
 
 
-@gate("gpus-shared", remedy="give each service on {node} GPUs of its own: gpus or device_order")
+@gate(
+    "gpus-shared",
+    reads="layouts of all services of a node",
+    remedy="give each service on {node} GPUs of its own: gpus or device_order",
+)
 def gpus_shared(fleet: FleetView) -> list[PlacedFinding]:
     """No GPU of a node is used by two services."""
     users: defaultdict[str, defaultdict[int, list[str]]] = defaultdict(lambda: defaultdict(list))

@@ -8,7 +8,12 @@ from fleet.verdict import Finding
 ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
-@gate("model-present", remedy="bring the checkpoint to {node}, or correct model of {service}", needs_facts=True)
+@gate(
+    "model-present",
+    reads="config.json",
+    remedy="bring the checkpoint to {node}, or correct model of {service}",
+    needs_facts=True,
+)
 def model_present(plan: Plan) -> Finding | None:
     """The checkpoint's config.json can be read on the node."""
     folder = plan.model_folder
@@ -18,14 +23,25 @@ def model_present(plan: Plan) -> Finding | None:
     return Finding(want=f"{plan.service.model}/config.json", got=reason)
 
 
-@gate("model-known", remedy="correct config.json or hf_overrides of {service}", needs_facts=True)
+@gate(
+    "model-known",
+    reads="config.json, hf_overrides",
+    remedy="correct config.json or hf_overrides of {service}",
+    needs_facts=True,
+)
 def model_known(plan: Plan) -> Finding | None:
     """config.json, with the service's hf_overrides, tells layers and heads, and none of its numbers contradict."""
     architecture_of(plan)
     return None
 
 
-@gate("max-model-len", remedy="lower max_model_len of {service}", needs_facts=True)
+@gate(
+    "max-model-len",
+    reads="config.json, max_model_len, env",
+    severity="fail or warn",
+    remedy="lower max_model_len of {service}",
+    needs_facts=True,
+)
 def max_model_len(plan: Plan) -> Finding | None:
     """max_model_len is no more than the model's positions. Unknown, or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1: a warning."""
     most, wanted = architecture_of(plan).max_positions, plan.service.max_model_len

@@ -47,7 +47,7 @@ def _grouped(values: Iterable[tuple[int, str]]) -> str:
     return "; ".join(f"{value} on GPU {', '.join(indices)}" for value, indices in by_value.items())
 
 
-@gate("gpu-count", remedy="reboot {node} or set gpus.count", needs_facts=True)
+@gate("gpu-count", reads="nvidia-smi", remedy="reboot {node} or set gpus.count", needs_facts=True)
 def gpu_count(view: NodeView) -> Finding | None:
     """As many GPUs answer, each without an error in place of a value, as the inventory declares."""
     want, nvidia = view.node.gpus.count, facts_of(view).nvidia
@@ -59,28 +59,42 @@ def gpu_count(view: NodeView) -> Finding | None:
     return Finding(want=str(want), got=str(len(answering)), because="; ".join(_complaints(nvidia) + missing) or None)
 
 
-@gate("gpu-model", remedy="correct gpus.model in the inventory of {node}, or the node is another one", needs_facts=True)
+@gate(
+    "gpu-model",
+    reads="nvidia-smi",
+    remedy="correct gpus.model in the inventory of {node}, or the node is another one",
+    needs_facts=True,
+)
 def gpu_model(view: NodeView) -> Finding | None:
-    """Every GPU has the declared name, letter by letter; those that complain are for gpu-healthy."""
+    """Every GPU has the declared name, letter by letter, also one that complains."""
     want = view.node.gpus.model
-    other = [(gpu.index, gpu.name or "no name") for gpu in _gpus(view) if gpu.name != want and gpu.problem is None]
+    other = [(gpu.index, gpu.name or "no name") for gpu in _gpus(view) if gpu.name != want]
     return Finding(want=f"{want} on every GPU", got=_grouped(other)) if other else None
 
 
-@gate("gpu-memory", remedy="correct gpus.memory_mib in the inventory of {node}, or replace the GPU", needs_facts=True)
+@gate(
+    "gpu-memory",
+    reads="nvidia-smi",
+    remedy="correct gpus.memory_mib in the inventory of {node}, or replace the GPU",
+    needs_facts=True,
+)
 def gpu_memory(view: NodeView) -> Finding | None:
-    """Every GPU has the declared memory.total in MiB, within 1 %; those that complain are for gpu-healthy."""
+    """Every GPU has the declared memory.total in MiB, within 1 %. One that tells not even its name is for gpu-model."""
     want = view.node.gpus.memory_mib
     other = [
         (gpu.index, "an unknown size" if gpu.memory_mib is None else f"{gpu.memory_mib} MiB")
         for gpu in _gpus(view)
-        if gpu.problem is None and (gpu.memory_mib is None or abs(gpu.memory_mib - want) > want * MEMORY_TOLERANCE)
+        if (gpu.name is not None or gpu.problem is None)
+        and (gpu.memory_mib is None or abs(gpu.memory_mib - want) > want * MEMORY_TOLERANCE)
     ]
     return Finding(want=f"{want} MiB (within 1 %) on every GPU", got=_grouped(other)) if other else None
 
 
 @gate(
-    "gpu-healthy", remedy="reset the GPU or reboot {node}; nothing is started on a GPU that complains", needs_facts=True
+    "gpu-healthy",
+    reads="nvidia-smi",
+    remedy="reset the GPU or reboot {node}; nothing is started on a GPU that complains",
+    needs_facts=True,
 )
 def gpu_healthy(view: NodeView) -> Finding | None:
     """No GPU, and not nvidia-smi itself, printed anything but values."""
@@ -106,6 +120,7 @@ def _braces(islands: Iterable[tuple[int, ...]]) -> str:
 
 @gate(
     "nvlink-islands",
+    reads="nvidia-smi topo -m",
     remedy="check the links (nvidia-smi nvlink -s on {node}), or correct nvlink_islands in its inventory",
     needs_facts=True,
 )
@@ -118,7 +133,13 @@ def nvlink_islands(view: NodeView) -> Finding | None:
     return None if found == want else Finding(want=f"NVLink islands {_braces(want)}", got=_braces(found))
 
 
-@gate("numa", remedy="correct numa in the inventory of {node}, or its firmware settings", needs_facts=True)
+@gate(
+    "numa",
+    reads="nvidia-smi topo -m",
+    severity="fail or warn",
+    remedy="correct numa in the inventory of {node}, or its firmware settings",
+    needs_facts=True,
+)
 def numa(view: NodeView) -> list[Finding]:
     """Each GPU is on its declared NUMA node. Not declared, or told although null is declared: a warning."""
     count, want = view.node.gpus.count, view.node.numa

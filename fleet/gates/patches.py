@@ -6,7 +6,12 @@ from fleet.plan import Plan
 from fleet.verdict import Finding
 
 
-@gate("patches", remedy="name patches of {service} that are there for its engine, or write them: docs/patches.md")
+@gate(
+    "patches",
+    reads="patches/, image.engine",
+    severity="fail or warn",
+    remedy="name patches of {service} that are there for its engine, or write them: docs/patches.md",
+)
 def patches(plan: Plan) -> list[Finding]:
     """Each patch that the service names is there for exactly this engine version; an unneeded one is a warning.
 

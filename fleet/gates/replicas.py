@@ -21,7 +21,11 @@ def _keeps(plan: Plan) -> bool:
     return plan.service.policy.last_replica == "keep"
 
 
-@gate("last-replica", remedy="prove {service} on another node first, or set policy.last_replica: take")
+@gate(
+    "last-replica",
+    reads="releases and units of all nodes of the run",
+    remedy="prove {service} on another node first, or set policy.last_replica: take",
+)
 def last_replica(fleet: FleetView) -> list[PlacedFinding]:
     """The run does not change the only proven replica of a service, unless policy.last_replica is take."""
     views = {view.node.name: view for view in fleet.views}

@@ -15,6 +15,7 @@ def _is_ngram(method: str) -> bool:
 
 @gate(
     "speculation-pp",
+    reads="speculative, layout, image.engine",
     remedy=f"use speculative: auto or none, PP 1, or an image of engine {FIRST_WITH_PP} or later",
 )
 def speculation_pp(plan: Plan) -> Finding | None:
@@ -28,7 +29,11 @@ def speculation_pp(plan: Plan) -> Finding | None:
     )
 
 
-@gate("ngram-v2", remedy="use speculative: mtp, auto or none, or PP 1 with v2_runner: auto or false")
+@gate(
+    "ngram-v2",
+    reads="speculative, v2_runner, layout",
+    remedy="use speculative: mtp, auto or none, or PP 1 with v2_runner: auto or false",
+)
 def ngram_v2(plan: Plan) -> Finding | None:
     """ngram is not asked of the V2 model runner, which has none, nor of a pipeline, which needs that runner."""
     pp, method = layout_of(plan).pp, plan.speculative
@@ -38,7 +43,9 @@ def ngram_v2(plan: Plan) -> Finding | None:
     return Finding(want="a method that the V2 model runner has", got=f"{method} with {why}")
 
 
-@gate("runner", remedy="set v2_runner: auto or true, or speculative: none")
+@gate(
+    "runner", reads="speculative, v2_runner, image.engine", remedy="set v2_runner: auto or true, or speculative: none"
+)
 def runner(plan: Plan) -> Finding | None:
     """Speculative decoding under a pipeline has the V2 runner pinned, and the method is one of that runner.
 
@@ -56,13 +63,20 @@ def runner(plan: Plan) -> Finding | None:
     return None
 
 
-@gate("speculation-fallback", remedy="nothing, or use an engine that can")
+@gate(
+    "speculation-fallback",
+    reads="speculative, config.json, image.engine",
+    severity="warn",
+    remedy="nothing, or use an engine that can",
+)
 def speculation_fallback(plan: Plan) -> list[Finding]:
     """Nothing was decided automatically that would surprise; what was is shown as a warning."""
     return [Finding(want="speculative decoding as auto prefers it", got=note, warning=True) for note in plan.notes]
 
 
-@gate("mtp-layers", remedy="use speculative: none or another method", needs_facts=True)
+@gate(
+    "mtp-layers", reads="config.json, speculative", remedy="use speculative: none or another method", needs_facts=True
+)
 def mtp_layers(plan: Plan) -> Finding | None:
     """MTP is asked only of a model that has MTP layers."""
     method = plan.speculative

@@ -1,6 +1,7 @@
 """A node's folders under a temporary root, and the probe's real bash run on them. Needs bash, no root and no lab."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -61,6 +62,13 @@ class FakeNode:
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
 
+    def program(self, name: str, text: str) -> None:
+        """A program that the node's PATH finds first: a shell text."""
+        (self.root / "bin").mkdir(exist_ok=True)
+        path = self.root / "bin" / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
     def ask(self, request: ProbeRequest, *sections: str) -> tuple[str, ProbeScript]:
         """The output of these sections, or of the whole probe, with this node's paths put back to a real node's."""
         script = sections_script(sections, request) if sections else probe_script(request)
@@ -75,7 +83,10 @@ class FakeNode:
         for name, (here, _) in paths.items():
             line = f"{name}={shlex.quote(str(here))}"
             text = re.sub(rf"^{name}=.*$", lambda _, line=line: line, text, count=1, flags=re.MULTILINE)
-        output = subprocess.run(["bash", "-s"], input=text.encode(), capture_output=True, timeout=60, check=True)
+        environment = {**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
+        output = subprocess.run(
+            ["bash", "-s"], input=text.encode(), capture_output=True, timeout=60, check=True, env=environment
+        )
         answer = output.stdout.decode()
         for here, real in paths.values():
             answer = answer.replace(str(here), real)

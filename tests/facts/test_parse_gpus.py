@@ -10,7 +10,11 @@ from facts.parse.gpus import FIELDS, parse_gpus
 from fleet.node import Gpu, Nvidia
 from tests.facts.captures import CAPTURES, require_captures
 
-WELL = "{0}, NVIDIA A100-SXM4-80GB, 00000000:0{0}:00.0, 81920, 4, 580.95.05, Disabled, 8.0, 31, 0, No"
+WELL = (
+    "{0}, NVIDIA A100-SXM4-80GB, 00000000:0{0}:00.0, 81920, 4, 580.95.05, Disabled, 8.0, 31, 0, No, No, [N/A],"
+    " Disabled, Enabled, P0, 400.00, 400.00, 4, 4, 16, 16, 0x0000000000000001, [N/A], [N/A], None"
+)
+TOLD = dict(zip(FIELDS[9:], WELL.split(", ")[9:], strict=True))
 LOST = "Unable to determine the device handle for GPU0000:01:00.0: Unknown Error"
 
 
@@ -36,6 +40,7 @@ def test_gpus_that_are_well_have_no_problem_and_no_error() -> None:
         memory_used_mib=4,
         mig="Disabled",
         compute_cap="8.0",
+        told=TOLD,
     )
 
 
@@ -101,6 +106,45 @@ def test_a_broken_row_whose_place_is_in_doubt_is_told_in_the_error_only() -> Non
 )
 def test_whatever_is_no_plain_answer_is_an_error(text: str, code: int | None, told: str) -> None:
     assert told in (parse_gpus(text, code).error or "")
+
+
+def without(index: int, *fields: str) -> str:
+    """A row of an older driver, which does not have these fields."""
+    cells = dict(zip(FIELDS, WELL.format(index).split(", "), strict=True))
+    return ", ".join(text for name, text in cells.items() if name not in fields)
+
+
+def test_an_older_driver_is_read_by_the_fields_that_it_has() -> None:
+    left = [field for field in FIELDS if field not in ("fabric.state", "gpu_recovery_action")]
+    refused = 'Field "fabric.state" is not a valid field to query.'
+    text = rows(refused, "", f"fields {','.join(left)}", without(0, "fabric.state", "gpu_recovery_action"))
+    nvidia = parse_gpus(text)
+    assert nvidia.error is None and nvidia.missing_fields == ("fabric.state", "gpu_recovery_action")
+    assert nvidia.gpus[0].told["fabric.status"] == "[N/A]" and "fabric.state" not in nvidia.gpus[0].told
+
+
+def test_a_driver_without_a_field_that_every_driver_has_is_not_understood() -> None:
+    left = [field for field in FIELDS if field != "temperature.gpu"]
+    text = rows(f"fields {','.join(left)}", without(0, "temperature.gpu"))
+    assert parse_gpus(text).gpus == () and parse_gpus(text).error
+
+
+def test_processes_on_the_gpus_have_their_unit() -> None:
+    process = "process 00000000:00:00.0, 4242, /usr/bin/python3, with a comma, 29996"
+    nvidia = parse_gpus(rows(well(0), process, "cgroup 4242 /user.slice/session-3.scope"))
+    assert nvidia.error is None
+    (held,) = nvidia.processes
+    assert (held.pid, held.name, held.memory_mib, held.unit) == (
+        4242,
+        "/usr/bin/python3, with a comma",
+        29996,
+        "session-3.scope",
+    )
+
+
+@pytest.mark.parametrize("line", ["processes exit 2: nothing recorded", "process what", "process x, 1, y, 2"])
+def test_processes_that_cannot_be_read_are_an_error(line: str) -> None:
+    assert "--query-compute-apps" in (parse_gpus(rows(well(0), line)).error or "")
 
 
 def test_every_recorded_message_of_a_broken_node_is_kept_word_for_word() -> None:

@@ -49,6 +49,7 @@ def told_unknown(facts: NodeFacts, section: str) -> bool:
     return {
         "gpus": facts.nvidia.error is not None,
         "topology": facts.topology is None and facts.topology_error is not None,
+        "kernel": facts.kernel_log.error is not None,
         "numa": facts.numa == () and facts.numa_error is not None,
         "runtime": facts.runtime.error is not None,
         "services": facts.services_error is not None,

@@ -9,13 +9,16 @@ from typing import Any
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Waiver
 from fleet.gate import FleetView, evaluate
 from fleet.node import (
+    Deep,
     Disk,
     Gpu,
     Image,
     Installed,
+    KernelLog,
     ModelFolder,
     NodeFacts,
     Nvidia,
+    Nvlinks,
     OwnFile,
     Port,
     Runtime,
@@ -52,6 +55,26 @@ LLAMA: dict[str, Any] = {
 }
 
 
+TOLD = {
+    "remapped_rows.pending": "No",
+    "retired_pages.pending": "[N/A]",
+    "mig.mode.pending": "Disabled",
+    "persistence_mode": "Enabled",
+    "pstate": "P0",
+    "enforced.power.limit": "400.00",
+    "power.default_limit": "400.00",
+    "pcie.link.gen.current": "4",
+    "pcie.link.gen.max": "4",
+    "pcie.link.width.current": "16",
+    "pcie.link.width.max": "16",
+    "clocks_event_reasons.active": "0x0000000000000001",
+    "fabric.state": "[N/A]",
+    "fabric.status": "[N/A]",
+    "gpu_recovery_action": "None",
+}
+"""What a healthy A100 without an NVLink switch tells besides."""
+
+
 def node(**changes: Any) -> NodeDeclaration:
     """a1, with changes."""
     sound = {
@@ -86,9 +109,10 @@ def topology(islands: tuple[tuple[int, ...], ...] = PAIRS, numa: tuple[int | Non
 
 
 def gpus(count: int = 8, **changes: Any) -> tuple[Gpu, ...]:
-    """Healthy A100; changes are made to every one."""
-    sound = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920} | changes
-    return tuple(Gpu(index=index, **sound) for index in range(count))
+    """Healthy A100; changes are made to every one, those of `told` to what is there."""
+    told = {**TOLD, **changes.pop("told", {})}
+    sound = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "memory_used_mib": 4, "mig": "Disabled"} | changes
+    return tuple(Gpu(index=i, **{"bus_id": f"00000000:0{i}:00.0", "told": told, **sound}) for i in range(count))
 
 
 def facts(config: dict[str, Any] | None = GLM, **changes: Any) -> NodeFacts:
@@ -97,12 +121,19 @@ def facts(config: dict[str, Any] | None = GLM, **changes: Any) -> NodeFacts:
         "hostname": "a1",
         "now": 1_700_000_000,
         "nvidia": Nvidia(gpus=gpus(), driver="570.86.15"),
+        "kernel_log": KernelLog(),
         "topology": topology(),
         "runtime": Runtime(name="podman", version="5.4.2", images=(image(),)),
         "disks": (Disk(path="/var/lib", total_bytes=2**40, free_bytes=2**39),),
         "models": (ModelFolder(path=MODEL, config=config),),
+        "deep": deep(),
     }
     return NodeFacts.model_validate(sound | changes)
+
+
+def deep(**changes: Any) -> Deep:
+    """What a deep look at a1 reads, with changes."""
+    return Deep.model_validate({"nvlinks": tuple(Nvlinks(gpu=gpu, up=tuple(range(12))) for gpu in range(8))} | changes)
 
 
 def image(digest: str = DIGEST, engine: str | None = "0.30.0") -> Image:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fleet.declaration import Waiver
-from fleet.gate import EVERYWHERE, FleetView, PlacedFinding, catalogue, evaluate, gate, markdown
+from fleet.gate import EVERYWHERE, FleetView, PlacedFinding, catalogue, evaluate, gate, not_asked
+from fleet.gate_page import markdown
 from fleet.known import Undecidable
 from fleet.node import Nvidia
 from fleet.plan import NodeView, Plan
@@ -44,10 +45,18 @@ def test_a_serving_node_passes_every_gate_without_a_warning() -> None:
 
 def test_every_gate_has_an_example_that_fails_or_warns() -> None:
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_gates_*.py"))
+    words = {"fail": ("fails",), "warn": ("warns",), "fail or warn": ("fails", "warns")}
     missing = [
-        one.name for one in catalogue() if f'fails("{one.name}"' not in text and f'warns("{one.name}"' not in text
+        f"{word} {one.name}"
+        for one in catalogue()
+        for word in words[one.severity]
+        if f'{word}("{one.name}"' not in text and f'{word}(\n        "{one.name}"' not in text
     ]
     assert missing == []
+
+
+def test_every_gate_says_what_it_reads() -> None:
+    assert [one.name for one in catalogue() if not one.reads] == [], 'want @gate(..., reads="a command, file or field")'
 
 
 def test_the_page_of_gates_is_made_from_the_code() -> None:
@@ -58,6 +67,20 @@ def test_a_gate_is_told_in_one_line_with_its_remedy() -> None:
     for one in catalogue():
         assert one.summary.endswith(".") and one.remedy, one.name
         assert f"| `{one.name}`" in markdown()
+
+
+def test_a_gate_that_needs_a_deep_look_says_nothing_without_one_and_is_named() -> None:
+    deep = {one.name for one in catalogue() if one.deep}
+    shallow = fleet_with(told=facts(deep=None))
+    assert deep and set(not_asked(shallow)) == deep
+    assert not {verdict.gate for verdict in evaluate(shallow)} & deep
+    assert not_asked(fleet()) == ()
+    assert deep <= {verdict.gate for verdict in evaluate(fleet())}
+
+
+def test_a_waiver_of_a_gate_that_a_shallow_look_leaves_out_is_no_warning() -> None:
+    deep = next(one.name for one in catalogue() if one.deep)
+    assert not named("waiver", evaluate(fleet_with(told=facts(deep=None)), (waiver(gate=deep),)))
 
 
 @pytest.mark.usefixtures("own_catalogue")

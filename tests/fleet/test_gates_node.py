@@ -83,11 +83,15 @@ def test_a_gpu_that_complains_is_not_used() -> None:
     fails("gpu-healthy", fleet_with(told=told), 'GPU 3: "[GPU requires reset]"', "reboot a1")
 
 
-def test_a_gpu_that_complains_is_told_as_such_and_not_as_another_model() -> None:
+def test_a_gpu_that_complains_is_told_as_such_and_its_model_is_not_taken_for_granted() -> None:
     lost = fleet_with(told=with_one(problem=LOST_TEXT, name=None, memory_mib=None))
-    passes("gpu-model", lost)
-    passes("gpu-memory", lost)
     fails("gpu-healthy", lost, f'GPU 3 is lost: "{LOST_TEXT}"')
+    fails("gpu-model", lost, "no name on GPU 3")
+    passes("gpu-memory", lost)
+    other = fleet_with(told=with_one(problem="[GPU requires reset]", name="NVIDIA H100 80GB HBM3"))
+    fails("gpu-model", other, "NVIDIA H100 80GB HBM3 on GPU 3")
+    passes("gpu-memory", other)
+    fails("gpu-memory", fleet_with(told=with_one(problem="ERR!", memory_mib=None)), "an unknown size on GPU 3")
 
 
 def test_a_line_beside_the_gpu_rows_is_a_complaint_although_all_gpus_answer() -> None:

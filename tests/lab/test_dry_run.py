@@ -62,8 +62,8 @@ def test_a_look_at_a_node_sees_what_changes(shared_site: RolloutSite, look: Look
 
 def test_a_dry_run_shows_gates_and_the_plan_in_words(look: Look) -> None:
     for text in (
-        "gate pass not passed",
-        "last-replica",
+        "passed everywhere: ",
+        ", last-replica",
         "Plan: 2 to change, 1 as declared",
         "a1/chat: update (new release)",
         "flag --max-model-len: 4096 -> 2048",

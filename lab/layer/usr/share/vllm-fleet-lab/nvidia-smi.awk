@@ -1,5 +1,5 @@
 # awk -f nvidia-smi.awk -v mode=MODE FAULTS GPUS.CSV FILE
-# Prints what nvidia-smi would: MODE is query, list, table, topo or nvlink; FILE is the recording of that command.
+# Prints what nvidia-smi would: MODE is query, apps, list, table, topo or nvlink; FILE is the recording of that command.
 # A message of a failed GPU goes to standard output and the exit code is 15, as the real tool does.
 
 BEGIN {
@@ -21,7 +21,7 @@ FILENAME ~ /\/gpus\.csv$/ {
 }
 
 # From here on the recording of the command itself; faults and GPUs are known.
-FNR == 1 && mode != "query" && first_lost() >= 0 {
+FNR == 1 && mode != "query" && mode != "apps" && first_lost() >= 0 {
     print distress(first_lost())
     failed = 1
     exit
@@ -33,6 +33,7 @@ mode == "nvlink" { nvlink_line(); next }
 END {
     if (failed) exit 15
     if (mode == "query") exit query()
+    if (mode == "apps") apps()
     if (mode == "list") list()
     if (mode == "table") table()
 }
@@ -43,6 +44,7 @@ function has(name, g) { return (name, g) in fault }
 
 function read_fault(text,    word, end) {
     split(text, word, ":")
+    if (word[1] == "nvlink-down") down[word[2]] = 1
     if (word[1] != "nvlink-missing") {
         fault[word[1], word[2]] = 1
         return
@@ -72,6 +74,16 @@ function afflict(g,    i, n, live) {
         put(g, "remapped_rows.uncorrectable", 1)
         put(g, "remapped_rows.failure", "Yes")
     }
+    if (has("remap-pending", g)) put(g, "remapped_rows.pending", "Yes")
+    if (has("persistence-off", "")) put(g, "persistence_mode", "Disabled")
+    if (has("power-capped", g)) put(g, "enforced.power.limit", "250.00 W")
+    if (has("throttled", g)) put(g, "clocks_event_reasons.active", "0x0000000000000048")
+    if (has("pcie-narrow", g)) put(g, "pcie.link.width.current", "8")
+    if (has("fabric-down", "")) {
+        put(g, "fabric.state", "In Progress")
+        put(g, "fabric.status", "N/A")
+    }
+    if (has("foreign", g)) put(g, "memory.used", "30000 MiB")
     if (has("mig", g)) {
         put(g, "mig.mode.current", "Enabled")
         put(g, "mig.mode.pending", "Enabled")
@@ -165,10 +177,15 @@ function matrix_line(    n, word, i, self, other, line) {
     line = word[1]
     for (i = 2; i <= n; i++) {
         other = heading[i] ~ /^GPU[0-9]+$/ ? substr(heading[i], 4) : ""
-        line = line "\t" ((self, other) in cut ? without_nvlink(self, other) : word[i])
+        if ((self, other) in cut) word[i] = without_nvlink(self, other)
+        if (((self in down) || (other != "" && other in down)) && word[i] ~ /^NV/) word[i] = fewer(word[i])
+        line = line "\t" word[i]
     }
     print line
 }
+
+# A bond of links with one of them down.
+function fewer(bond) { return "NV" (substr(bond, 3) - 1) }
 
 # What is left between two GPUs: all recorded nodes have half of their GPUs on each socket.
 function without_nvlink(a, b) { return int(a / (gpus / 2)) == int(b / (gpus / 2)) ? "NODE" : "SYS" }
@@ -180,6 +197,10 @@ function nvlink_line(    switched) {
     if (match($0, /^GPU [0-9]+/)) {
         current = substr($0, 5, RLENGTH - 4)
         told = 0
+    }
+    if (current in down && !told && $0 ~ /^\t Link/) {
+        sub(/: .*/, ": <inactive>")
+        told = 1
     }
     if (!(current in bare) || $0 !~ /^\t Link/) {
         print
@@ -193,6 +214,11 @@ function nvlink_line(    switched) {
 }
 
 # -- nvidia-smi -L and nvidia-smi --------------------------------------------------------------------------------
+
+# A process that is not ours: the host's own PID 1 stands for it.
+function apps(    g) {
+    for (g = 0; g < gpus; g++) if (has("foreign", g)) printf "%s, 1, python3, 29996\n", get(g, "pci.bus_id")
+}
 
 function list(    g) {
     for (g = 0; g < gpus; g++) printf "GPU %d: %s (UUID: %s)\n", g, get(g, "name"), get(g, "uuid")
@@ -227,7 +253,7 @@ function table(    g, line, now, driver) {
 function gpu_rows(g,    reset, power) {
     reset = has("gpu-reset", g)
     power = (reset ? "N/A" : int(get(g, "power.draw") + 0.5) "W") " / " sprintf("%4dW", get(g, "power.limit"))
-    printf "| %3d  %-27.27s %5s  |", g, get(g, "name"), "On"
+    printf "| %3d  %-27.27s %5s  |", g, get(g, "name"), (get(g, "persistence_mode") == "Disabled" ? "Off" : "On")
     printf "   %-16s Off | %20s |\n", get(g, "pci.bus_id"), get(g, "ecc.errors.uncorrected.volatile.total")
     printf "|%4s %5s %5s%24s |", reset ? "ERR!" : "N/A", reset ? "ERR!" : get(g, "temperature.gpu") "C", get(g, "pstate"), power
     printf "%8dMiB / %6dMiB |", get(g, "memory.used"), get(g, "memory.total")
