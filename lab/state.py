@@ -15,7 +15,7 @@ from lab import host, naming
 class Record(BaseModel):
     """A lab that runs (or ran when this machine went down)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")  # a checkout of another version may run one beside
 
     name: str
     subnet: IPv4Network
