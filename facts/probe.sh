@@ -13,9 +13,23 @@ probe() {
     )
     behind=$!
     frames host numa runtime services files units secrets ports disks
+    [[ $audit ]] && begin_audit
     run cat <&"$slow"
-    [[ $expired ]] && kill "$behind" 2>/dev/null
+    [[ ! $audit ]] || run cat <&"$running"
+    [[ $expired ]] && kill "$behind" $watching 2>/dev/null
     finish
+}
+
+# What runs, behind a pipe too: an engine that hangs may never answer. By now it is known what lies on the node.
+begin_audit() {
+    exec {running}< <(
+        trap 'kill -KILL "$child"; exit' TERM
+        frame engines
+        frame reports &
+        child=$!
+        wait "$child"
+    )
+    watching=$!
 }
 
 # Some sections alone, for facts of their own.
@@ -28,6 +42,7 @@ some() {
 prepare() {
     declare -gA currents=()
     installed=()
+    watching=
     units=()
     watch
 }
@@ -45,6 +60,8 @@ wanted_units() {
     local name
     declare -A all=()
     for name in "${services[@]}" "${installed[@]}"; do all["vllm-$name.service"]=1; done
+    [[ $audit ]] && for name in "${installed[@]}"; do all["vllm-fleet-undo@$name.timer"]=1; done
+    [[ $audit && ${installed[*]} ]] && all[vllm-fleet-boot.service]=1
     units=("${!all[@]}")
 }
 

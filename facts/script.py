@@ -61,6 +61,7 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "secret_key": request.secret_key,
         "busy_mib": str(BUSY_MIB),
         "deep": "yes" if request.deep else "",
+        "audit": "1" if request.audit else "",
     }
     lists = {
         "services": [service.name for service in request.services],

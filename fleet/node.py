@@ -6,6 +6,7 @@
 from typing import Any, Literal
 
 from fleet.frozen import Frozen
+from fleet.running import Running
 from fleet.topology import Topology
 
 BUSY_MIB = 1024
@@ -32,6 +33,8 @@ class ProbeRequest(Frozen):
     """Random text of this run; secrets come back only as HMAC-like digests keyed with it."""
     deep: bool = False
     """Also what takes seconds on a real node, or tells nothing that breaks a start: for `gates.py` and audits."""
+    audit: bool = False
+    """Also look at what runs: processes, their containers, and what the engines report of themselves."""
 
 
 class Gpu(Frozen):
@@ -146,6 +149,14 @@ class Unit(Frozen):
     main_pid: int | None = None
     restarts: int | None = None
     active_since: str | None = None
+    invocation: str | None = None
+    """systemd's name of this start of the unit; another start has another."""
+    drop_ins: tuple[str, ...] = ()
+    """Files that change the unit beside its own."""
+    fragment: str | None = None
+    """The file that systemd took the unit from."""
+    stale: bool | None = None
+    """Has the file changed since systemd read it?"""
 
 
 class Pending(Frozen):
@@ -165,6 +176,8 @@ class Installed(Frozen):
     proven: str | None = None
     previous: str | None = None
     pending: Pending | None = None
+    started: str | None = None
+    """The invocation of the unit that was proven, or started with `fleet start`."""
     releases: tuple[str, ...] = ()
     """Release ids whose folders are complete."""
     files: tuple[OwnFile, ...] = ()
@@ -256,6 +269,10 @@ class NodeFacts(Frozen):
     """The undo units of ours under /etc/systemd/system (vllm-fleet-*), sha256 and mode."""
     deep: Deep | None = None
     """None: this look was none."""
+    support_units: tuple[Unit, ...] = ()
+    """The same units as systemd has them; only an audit asks."""
+    running: Running | None = None
+    """What runs; None where it was not asked for."""
 
     def installed(self, service: str) -> Installed | None:
         """The service of that name as it lies on the node, or None."""

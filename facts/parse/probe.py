@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from facts.parse.engines import parse_engines
 from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
 from facts.parse.gpus import parse_gpus
 from facts.parse.kernel import parse_kernel
@@ -16,12 +17,12 @@ from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
 from facts.parse.nvlinks import parse_nvlinks
 from facts.parse.refusal import quoted
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
-from facts.parse.services import PartError, parse_files, parse_services
+from facts.parse.services import PartError, parse_files, parse_services, parse_units
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
 from fleet.command import NODE_SCRIPT, STATE
-from fleet.node import Deep, Lock, ModelFolder, NodeFacts, Nvidia, OwnFile
+from fleet.node import Deep, Lock, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
 from fleet.topology import Topology
 
 __all__ = ["ProbeError", "parse_probe"]
@@ -57,6 +58,8 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
         node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
         deep=_deep(sections) if request.deep else None,
         support_files=tuple(file for path, file in sorted(files.items()) if path.startswith(_SUPPORT)),
+        support_units=_support_units(sections) if request.audit else (),
+        running=parse_engines(_section(sections, "engines"), _section(sections, "reports")) if request.audit else None,
     )
 
 
@@ -75,6 +78,15 @@ def _files(sections: Mapping[str, Section]) -> dict[str, OwnFile]:
         return parse_files(_section(sections, "files"))
     except PartError:
         return {}
+
+
+def _support_units(sections: Mapping[str, Section]) -> tuple[Unit, ...]:
+    """Empty where they cannot be read: then `services_error` says so."""
+    try:
+        units = parse_units(_section(sections, "units"))
+    except PartError:
+        return ()
+    return tuple(unit for name, unit in sorted(units.items()) if name.startswith("vllm-fleet-"))
 
 
 def read_host(section: Section) -> dict[str, Any]:

@@ -15,6 +15,8 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _STAT = re.compile(r"([0-7]{1,4}) (\S+:\S+) ([0-9]+) (.+?) (/\S+)")
 _LARGEST_TEXT = 65536
 SECRETS_FILE = "secrets.env"
+_YES_NO = {"yes": True, "no": False}
+_INVOCATION = re.compile(r"[0-9a-f]{32}")
 
 
 class PartError(ValueError):
@@ -76,9 +78,13 @@ def parse_units(section: Section) -> dict[str, Unit]:
                 active=told["ActiveState"],
                 sub=told["SubState"],
                 enabled=told["UnitFileState"],
-                main_pid=int(told["MainPID"]) or None,
-                restarts=int(told["NRestarts"]),
+                main_pid=int(told["MainPID"]) or None if told["Id"].endswith(".service") else None,
+                restarts=int(told["NRestarts"]) if told["Id"].endswith(".service") else None,
                 active_since=told["ActiveEnterTimestamp"] or None,
+                invocation=told.get("InvocationID") or None,
+                drop_ins=tuple(told.get("DropInPaths", "").split()),
+                fragment=told.get("FragmentPath") or None,
+                stale=_YES_NO.get(told.get("NeedDaemonReload", "")),
             )
         except (KeyError, ValueError) as error:
             raise PartError(f"systemctl show: want {error} of each unit, found {quoted(block)}") from None
@@ -134,7 +140,7 @@ def _state(section: Section) -> dict[str, list[tuple[str, str]]]:
         if word == "service" and value not in state:
             name = value
             state[name] = []
-        elif name is not None and blank and word in ("release", "current", "proven", "previous", "pending"):
+        elif name is not None and blank and word in ("release", "current", "proven", "previous", "pending", "started"):
             state[name].append((word, value))
         elif line.strip() and word != "none":
             raise PartError(f"services: want a word and its value, found {quoted(line)}")
@@ -160,6 +166,9 @@ def _installed(
     pending, reason = _pending(told.get("pending"))
     if reason:
         errors.append(f"{STATE}/{name}/pending: {reason}")
+    started = told.get("started", "")
+    if started and not _INVOCATION.fullmatch(started):
+        errors.append(f"{STATE}/{name}/started: want a unit's invocation, found {quoted(started)}")
     releases = tuple(sorted(value for word, value in words if word == "release"))
     current = ids["current"]
     if current and current not in releases:
@@ -175,6 +184,7 @@ def _installed(
         proven=ids["proven"],
         previous=ids["previous"],
         pending=pending,
+        started=started or None,
         releases=releases,
         files=tuple(file for path, file in sorted(files.items()) if path == unit_path or path.startswith(folder)),
         secrets=secrets,

@@ -35,7 +35,7 @@ service_lines() {
     elif [[ -L $2/current || -e $2/current ]]; then
         printf 'current no release of this service\n'
     fi
-    for mark in proven previous pending; do
+    for mark in proven previous pending started; do
         if first_line "$2/$mark"; then
             printf '%s %s\n' "$mark" "${line//[$'\x80'-$'\xff']/?}"
         elif [[ -e $2/$mark ]]; then

@@ -2,5 +2,5 @@
 section_units() {
     ((${#units[@]})) || return 0
     run systemctl show --no-pager --property=Id,LoadState,ActiveState,SubState,UnitFileState,MainPID,NRestarts \
-        --property=ActiveEnterTimestamp -- "${units[@]}"
+        --property=ActiveEnterTimestamp,InvocationID,DropInPaths,FragmentPath,NeedDaemonReload -- "${units[@]}"
 }

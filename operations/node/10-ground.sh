@@ -60,6 +60,13 @@ is_current() { # SERVICE ID
 
 unit_of() { printf -v "$2" 'vllm-%s.service' "$1"; } # SERVICE VARIABLE
 
+# Which start of the unit is the one that was proven, or asked for: systemd names each. An audit tells any other.
+note_start() { # SERVICE UNIT
+  local invocation
+  invocation=$(systemctl show --value -p InvocationID -- "$2")
+  [[ ! $invocation ]] || write_line "$STATE/$1/started" "$invocation"
+}
+
 undo_timer() { # SERVICE start|stop [--no-block]
   systemctl "$2" ${3-} -- "vllm-fleet-undo@$1.timer"
 }

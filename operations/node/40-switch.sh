@@ -166,6 +166,7 @@ verb_confirm() { # SERVICE ID; proof.json on stdin
     || die "$2 of $1 is not pending (found: ${LINE:-nothing}): it was undone or replaced; see $folder/undo.log"
   trap '' HUP PIPE TERM INT
   write_line "$folder/releases/$2/proof.json" "$proof" || die "cannot write proof.json; is the disk full?"
+  note_start "$1" "$unit" || die "cannot write $folder/started; is the disk full?"
   if [[ $proven != "$2" ]]; then
     if [[ $proven ]]; then
       write_line "$folder/previous" "$proven" || die "cannot write $folder/previous"

@@ -74,6 +74,7 @@ join_start() { # SERVICE UNIT SINCE
   service_unlock
   trap - HUP PIPE TERM INT
   if await_job start "$2" 0; then
+    note_start "$1" "$2"
     result active "$PROVEN"
   else
     tell_failure "$2" "$3"

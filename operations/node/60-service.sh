@@ -9,6 +9,7 @@ verb_start() { # SERVICE
     tell_failure "$unit" "$began"
     die "$unit did not become active"
   fi
+  [[ ! -d $STATE/$1 ]] || note_start "$1" "$unit"
   result active "$unit"
 }
 
