@@ -42,7 +42,7 @@ SERVICE: dict[str, tuple[str, ...]] = {
 """Names of service settings, and where each stands in a service."""
 ROLLOUT = ("batches", "on_failed_gate", "on_unreachable", "min_free_gib")
 DELIVERY = ("rate_mib_s", "serves", "parallel")
-NAMES = (*SERVICE, *ROLLOUT, *DELIVERY, "service", "rehash", "clean", "prune", "report", "waive")
+NAMES = (*SERVICE, *ROLLOUT, *DELIVERY, "service", "rehash", "clean", "prune", "report", "html", "history", "waive")
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
 LISTS = ("proof", "batches")
 CONNECTION_REFUSED = {
@@ -68,6 +68,10 @@ class Overrides(Frozen):
     """Read every byte of every delivered checkpoint again instead of trusting sizes and times."""
     clean: bool = False
     """Take away what deliveries left and no release needs."""
+    html: str | None = None
+    """Path of an audit's HTML report."""
+    history: str | None = None
+    """Folder that keeps audits, one JSON file each."""
 
     def rollout_layer(self) -> Located:
         """The last layer of the rollout's policy."""
@@ -147,6 +151,8 @@ class _OfOneRun(Frozen):
     report: str | None = None
     rehash: bool = False
     clean: bool = False
+    html: str | None = None
+    history: str | None = None
     waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
 
 
@@ -167,6 +173,8 @@ def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides
         report=own.report,
         rehash=own.rehash,
         clean=own.clean,
+        html=own.html,
+        history=own.history,
     )
 
 

@@ -3,21 +3,23 @@
 import difflib
 import hashlib
 import json
+import re
 from typing import Any, Literal
 
 from fleet.command import STATE, unit_name
 from fleet.frozen import Frozen
 from fleet.node import Installed, NodeFacts, OwnFile
 from fleet.plan import Plan
-from fleet.release import ENV, PLAN, UNIT, Release, plan_document
+from fleet.release import ENV, PLAN, SECRETS, UNIT, Release, plan_document
 
-Kind = Literal["none", "create", "update", "repair", "start", "remove"]
+Kind = Literal["none", "create", "update", "repair", "tidy", "start", "remove"]
 
 MEANING: dict[Kind, str] = {
     "none": "as declared",
     "create": "first release on this node",
     "update": "new release",
     "repair": "same release, but its files, enablement or secrets on the node differ",
+    "tidy": "same release and process; files that no engine reads are put right, nothing restarts",
     "start": "same release, but it does not run",
     "remove": "no longer declared",
 }
@@ -52,7 +54,7 @@ class Change(Frozen):
     @property
     def restarts(self) -> bool:
         """Does this change touch the running engine?"""
-        return self.kind != "none"
+        return self.kind not in ("none", "tidy")
 
     def __str__(self) -> str:
         return f"{self.node}/{self.service}: {self.kind} ({MEANING[self.kind]})"
@@ -126,13 +128,27 @@ def _file_diffs(installed: Installed | None, release: Release) -> tuple[FileDiff
     unit = f"/etc/systemd/system/{unit_name(release.service)}"
     pairs = [(unit, held[unit].text if unit in held else None, release.files[UNIT])]
     env = f"{STATE}/{release.service}/current/{ENV}"
-    pairs.append((env, _current_text(installed, ENV), release.files[ENV]))
+    pairs.append((env, _undeclared_masked(_current_text(installed, ENV), release), release.files[ENV]))
     diffs = (FileDiff(path=path, before=before, after=after) for path, before, after in pairs)
     return tuple(diff for diff in diffs if diff.before != diff.after)
 
 
-def _secret_words(installed: Installed | None, release: Release, digests: dict[str, str]) -> list[str]:
+_VARIABLE = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)=.*$", re.MULTILINE)
+
+
+def _undeclared_masked(env: str | None, release: Release) -> str | None:
+    """An env file without the values of variables that nobody declared: somebody may have put a secret there."""
+    if env is None:
+        return None
+    declared = {match[1] for match in _VARIABLE.finditer(release.files[ENV])}
+    return _VARIABLE.sub(lambda match: match[0] if match[1] in declared else f"{match[1]}=(not declared)", env)
+
+
+def secret_words(installed: Installed | None, release: Release, digests: dict[str, str] | None) -> list[str]:
+    """Secrets that are not on the node as they should be. `digests` None: their values are not known to this run."""
     held = installed.secrets if installed else {}
+    if digests is None:
+        return []
     words = [f"secret {name}: added" for name in sorted(set(digests) - set(held))]
     words += [f"secret {name}: removed" for name in sorted(set(held) - set(release.secret_names))]
     return words + [
@@ -140,19 +156,45 @@ def _secret_words(installed: Installed | None, release: Release, digests: dict[s
     ]
 
 
-def _wrong_files(installed: Installed, release: Release) -> list[str]:
+class WrongFile(Frozen):
+    """A file of the current release that is not as it was written. `read`: by the engine, which must start anew."""
+
+    path: str
+    problem: str
+    read: bool
+    diff: FileDiff | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+def wrong_files(installed: Installed, release: Release) -> tuple[WrongFile, ...]:
     """Files of the current release whose text, mode or owner is not as it was written."""
     held: dict[str, OwnFile] = {file.path: file for file in installed.files}
-    words = []
-    for path, (mode, text) in expected_files(release).items():
-        file = held.get(path)
-        if file is None:
-            words.append(f"{path}: is missing")
-        elif file.sha256 != hashlib.sha256(text.encode()).hexdigest():
-            words.append(f"{path}: was changed on the node")
-        elif (file.mode, file.owner) != (mode, "root:root"):
-            words.append(f"{path}: want {mode} root:root, found {file.mode} {file.owner}")
-    return words
+    found = [
+        _wrong(held.get(path), path, mode, text, release) for path, (mode, text) in expected_files(release).items()
+    ]
+    path = f"{STATE}/{release.service}/releases/{release.id}/{SECRETS}"
+    if release.secret_names:
+        found.append(_wrong(held.get(path), path, "600", None, release))
+    elif path in held:
+        found.append(WrongFile(path=path, problem="is no part of the release", read=False))
+    return tuple(one for one in found if one is not None)
+
+
+def _wrong(file: OwnFile | None, path: str, mode: str, text: str | None, release: Release) -> WrongFile | None:
+    """`text` None: a secret, whose content is compared by digest."""
+    engine_reads = path.endswith((f"/{ENV}", f"/{SECRETS}")) or path.startswith("/etc/")
+    if file is None:
+        return WrongFile(path=path, problem="is missing", read=engine_reads)
+    if text is not None and file.sha256 != hashlib.sha256(text.encode()).hexdigest():
+        before = _undeclared_masked(file.text, release) if path.endswith(f"/{ENV}") else file.text
+        diff = FileDiff(path=path, before=before, after=text) if before is not None else None
+        return WrongFile(path=path, problem="was changed on the node", read=engine_reads, diff=diff)
+    if (file.mode, file.owner) != (mode, "root:root"):
+        problem = f"want {mode} root:root, found {file.mode} {file.owner}"
+        return WrongFile(path=path, problem=problem, read=False)
+    return None
 
 
 def _state(installed: Installed) -> tuple[Kind, list[str]]:
@@ -166,10 +208,11 @@ def _state(installed: Installed) -> tuple[Kind, list[str]]:
     return "none", []
 
 
-def compare(plan: Plan, release: Release, secret_digests: dict[str, str]) -> Change:
+def compare(plan: Plan, release: Release, secret_digests: dict[str, str] | None) -> Change:
     """What deploying `release` would change for this plan's node.
 
-    `secret_digests`: name -> sha256(key of this run + value), computed like the probe computes them on the node.
+    `secret_digests`: name -> sha256(key of this run + value), computed like the probe computes them on the node;
+    None where this run does not know the values.
     """
     installed = plan.installed
 
@@ -177,7 +220,7 @@ def compare(plan: Plan, release: Release, secret_digests: dict[str, str]) -> Cha
         diffs = _file_diffs(installed, release) if files else ()
         return Change(node=plan.node.name, service=plan.service.name, kind=kind, words=tuple(words), files=diffs)
 
-    secrets = _secret_words(installed, release, secret_digests)
+    secrets = secret_words(installed, release, secret_digests)
     if installed is None or installed.current is None:
         return change("create", secrets)
     if installed.current != release.id:
@@ -187,10 +230,11 @@ def compare(plan: Plan, release: Release, secret_digests: dict[str, str]) -> Cha
     if installed.pending is not None or installed.proven != release.id:
         return change("update", [f"release {release.id} was activated and never proved itself"])
     kind, unit_words = _state(installed)
-    wrong = [*_wrong_files(installed, release), *secrets]
-    if wrong:
-        return change("repair", [*wrong, *unit_words])
-    return change(kind, unit_words, files=False)
+    wrong = wrong_files(installed, release)
+    if not wrong and not secrets:
+        return change(kind, unit_words, files=False)
+    harmless = kind == "none" and not secrets and not any(file.read for file in wrong)
+    return change("tidy" if harmless else "repair", [*map(str, wrong), *secrets, *unit_words])
 
 
 def _parsed(text: str | None) -> dict[str, Any] | None:

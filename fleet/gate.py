@@ -163,10 +163,12 @@ def _ask(one: Gate, subject: NodeView | Plan | FleetView) -> Sequence[Finding]:
         answer = one.judge(subject)
         return [answer] if isinstance(answer, Finding) else [] if answer is None else list(answer)
     except Undecidable as unknown:
-        return [unknown.finding]
+        return [unknown.finding.model_copy(update={"unknown": True})]
     except Exception as error:  # a gate with a mistake in it must fail, not end the run of every host
         text = (str(error).splitlines() or [""])[0]
-        return [Finding(want="an answer", got=f"the gate could not decide: {type(error).__name__}: {text}")]
+        return [
+            Finding(want="an answer", got=f"the gate could not decide: {type(error).__name__}: {text}", unknown=True)
+        ]
 
 
 def _verdict(one: Gate, finding: Finding, node: str, service: str | None) -> Verdict:
@@ -184,6 +186,7 @@ def _verdict(one: Gate, finding: Finding, node: str, service: str | None) -> Ver
         got=finding.got,
         because=finding.because,
         remedy=remedy,
+        unknown=finding.unknown,
     )
 
 

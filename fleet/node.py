@@ -178,6 +178,8 @@ class Installed(Frozen):
     pending: Pending | None = None
     started: str | None = None
     """The invocation of the unit that was proven, or started with `fleet start`."""
+    mounted: dict[str, str] = {}
+    """Files that its container was given at that start, by their path on the node -> sha256."""
     releases: tuple[str, ...] = ()
     """Release ids whose folders are complete."""
     files: tuple[OwnFile, ...] = ()

@@ -5,8 +5,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.command import container_argv, engine_argv, engine_env, patched_files
+from fleet.command import STATE, container_argv, engine_argv, engine_env, patched_files
 from fleet.frozen import Frozen
+from fleet.node import Installed
 from fleet.patch import Applied, Patch, full_version
 from fleet.plan import Plan
 from fleet.systemd import environment_file
@@ -111,3 +112,14 @@ def make_release(plan: Plan, unit: str, mark: str = "") -> Release:
         files=files,
         secret_names=tuple(sorted(plan.service.secrets)),
     )
+
+
+def adopted(release: Release, lies: Installed) -> Release:
+    """The release under the name of the current one of a node, where all its files are the same.
+
+    For recorded nodes, whose secrets are not known to who replays them: these go into the name, and into no file.
+    """
+    folder = f"{STATE}/{release.service}/releases/{lies.current}/"
+    texts = {file.path.removeprefix(folder): file.text for file in lies.files if file.path.startswith(folder)}
+    same = all(texts.get(name) == text for name, text in release.files.items())
+    return release.model_copy(update={"id": lies.current}) if lies.current and same else release

@@ -17,6 +17,8 @@ class Finding(Frozen):
     remedy: str | None = None
     """Replaces the gate's general remedy where this finding knows better."""
     warning: bool = False
+    unknown: bool = False
+    """A fact was lacking, so that this could not be decided."""
 
 
 class Verdict(Frozen):
@@ -32,6 +34,8 @@ class Verdict(Frozen):
     remedy: str = ""
     reason: str | None = None
     """Of the waiver."""
+    unknown: bool = False
+    """Fails because a fact was lacking, not because of what was found."""
 
     def __str__(self) -> str:
         place = f"{self.node}/{self.service}" if self.service else self.node

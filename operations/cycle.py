@@ -47,7 +47,7 @@ class Turn:
                 status=status,
                 layout=step.layout,
                 partition=step.partition,
-                release=step.release,
+                release=(step.old.proven if step.old else None) or "-" if status == "restored" else step.release,
                 endpoint=step.endpoint.url,
                 proof=proof,
                 seconds=time.monotonic() - began,
@@ -167,9 +167,16 @@ def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | No
         "evidence": [item.model_dump(mode="json") for item in evidence],
         "running_at_stop": running,
         "measured": _measured(step) if evidence else None,
+        "model_config_sha256": _model_config(turn, step),
     }
     done = turn.node("confirm", step.service, step.release, stdin=json.dumps(document) + "\n")
     return f"it proved itself, but the node could not note it: {done.reason}" if done.reason else None
+
+
+def _model_config(turn: Turn, step: Step) -> str | None:
+    """Digest of the checkpoint's config.json, as the node was last looked at."""
+    folder = turn.rollout.survey.plan(step.node, step.service).model_folder
+    return folder.config_sha256 if folder else None
 
 
 def _measured(step: Step) -> dict[str, str] | None:

@@ -10,13 +10,16 @@ from pyinfra.api.exceptions import DeployError
 from declare.invocation import Invocation
 from facts.connection import watch
 from facts.gather import Answer, gather
+from facts.script import UNIT_FOLDER
 from facts.shell import run
 from fleet.batches import batches
+from fleet.command import unit_name
 from fleet.declaration import RolloutPolicy
-from fleet.difference import Change
+from fleet.difference import Change, wrong_files
 from fleet.gate import EVERYWHERE
 from fleet.patch import PatchError
 from fleet.plan import Plan
+from fleet.release import UNIT
 from fleet.systemd import environment_file
 from fleet.verdict import Verdict
 from operations.node_script import Call, apply_command, outdated_support, read_replies, stage_call
@@ -49,11 +52,11 @@ def hosts_of(state: "State") -> tuple[dict[str, "Host"], dict[str, Answer]]:
 
 
 def observe(
-    invocation: Invocation, hosts: list["Host"], secret: Secrets, ready: Ready | None = None, deep: bool = False
+    invocation: Invocation, hosts: list["Host"], secret: Secrets, ready: Ready | None = None, **also: bool
 ) -> dict[str, Answer]:
-    """One probe a node, all nodes at once, or each as soon as `ready` returns for it."""
+    """One probe a node, all nodes at once, or each as soon as `ready` returns for it. `also`: see `request_for`."""
     fleet = invocation.fleet
-    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key, deep), ready=ready)
+    return gather(hosts, lambda name: request_for(fleet.placement(name), secret.key, **also), ready=ready)
 
 
 def deploy(state: "State", invocation: Invocation) -> Run:
@@ -156,8 +159,11 @@ def _run(
     work = found.work(invocation.prune)
     steps: dict[str, list[Step]] = {}
     removes: dict[str, list[str]] = {}
+    tidies: dict[str, list[str]] = {}
     for change in work:
-        if change.kind == "remove":
+        if change.kind == "tidy":
+            tidies.setdefault(change.node, []).append(change.service)
+        elif change.kind == "remove":
             removes.setdefault(change.node, []).append(change.service)
         else:
             steps.setdefault(change.node, []).append(_step(found, change, secret))
@@ -172,6 +178,7 @@ def _run(
         json=invocation.json,
         report=report_path(invocation),
         removes=removes,
+        tidies=tidies,
         batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
         apply=lambda rollout, host: _stage(rollout, host, secret),
         again=again,
@@ -187,20 +194,31 @@ def _stage(rollout: Run, host: "Host", secret: Secrets) -> str | None:
 
 
 def _stagings(rollout: Run, host: "Host", secret: Secrets) -> list[Call]:
-    """The call that stages each new release of a node. Raises PatchError."""
+    """The call that stages each new release of a node, and each whose files are to be put right. Raises PatchError."""
     calls, node = [], host.name
-    for step in rollout.steps.get(node, []):
-        release = rollout.survey.releases[node, step.service]
-        patched = patch_files(host, rollout.survey.plan(node, step.service))
-        files = release_files(release, environment_file(secret.of(node, step.service)), patched)
-        calls.append(stage_call(step.service, step.release, files).held_by(rollout.id))
+    for service in (*(step.service for step in rollout.steps.get(node, [])), *rollout.tidies.get(node, [])):
+        release = rollout.survey.releases[node, service]
+        patched = patch_files(host, rollout.survey.plan(node, service))
+        files = release_files(release, environment_file(secret.of(node, service)), patched)
+        calls.append(stage_call(service, release.id, files).held_by(rollout.id))
     return calls
+
+
+def _units_put_right(rollout: Run, node: str) -> dict[str, tuple[str, str]]:
+    """Installed units that only have another mode or owner than they should: staging does not reach these."""
+    files = {}
+    for service in rollout.tidies.get(node, []):
+        path = f"{UNIT_FOLDER}/{unit_name(service)}"
+        release, lies = rollout.survey.releases[node, service], rollout.survey.plan(node, service).installed
+        if lies is not None and any(wrong.path == path for wrong in wrong_files(lies, release)):
+            files[path] = ("644", release.files[UNIT])
+    return files
 
 
 def carry(rollout: Run, host: "Host", calls: list[Call]) -> str | None:
     """Bring the node script, the undo units and these calls to the host in one command; the reason on failure."""
     facts = rollout.survey.facts(host.name)
-    files = outdated_support(facts) if facts is not None else {}
+    files = {**outdated_support(facts), **_units_put_right(rollout, host.name)} if facts is not None else {}
     if facts is None or not (calls or files):
         return None
     apply = apply_command(files, calls)
@@ -214,12 +232,19 @@ def carry(rollout: Run, host: "Host", calls: list[Call]) -> str | None:
 
 def report_path(invocation: Invocation) -> Path | None:
     """Where `--data report=PATH` wants the result."""
-    if invocation.overrides.report is None:
+    return writable(invocation.overrides.report, "report")
+
+
+def writable(path: str | None, name: str) -> Path | None:
+    """The file, or as `history` the folder, that a run is to write to. Raises DeployError where it cannot."""
+    if path is None:
         return None
-    path = Path(invocation.overrides.report)
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise DeployError(f"--data report: want a file that can be written, found {path}; nothing was changed")
-    return path
+    place = Path(path)
+    wrong_kind = place.exists() and place.is_dir() != (name == "history")
+    if wrong_kind or not os.access(place if place.exists() else place.parent, os.W_OK):
+        what = "folder" if name == "history" else "file"
+        raise DeployError(f"--data {name}: want a {what} that can be written, found {path}; nothing was changed")
+    return place
 
 
 def probe_folders(invocation: Invocation) -> list[Path]:

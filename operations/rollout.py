@@ -114,6 +114,8 @@ def stage(state: "State", host: "Host", rollout: Run) -> bool:
         return True
     why = rollout.apply(rollout, host)
     if why is None:
+        for service in rollout.tidies.get(host.name, []):
+            rollout.keep(rollout.row((host.name, service), "tidied", proof="its files were put right; not restarted"))
         return True
     rollout.stop(f"{host.name} could not be staged, so nothing was activated anywhere: {why}")
     for step in rollout.steps.get(host.name, []):

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Ready = Callable[[str], None]
 """Returns when the node of this name may be looked at."""
-STATUS_STYLE = {"proven": "green", "unchanged": "green", "removed": "green"}
+STATUS_STYLE = {"proven": "green", "unchanged": "green", "tidied": "green", "removed": "green"}
+NOT_ACTIVATED = ("untouched", "refused", "restored")
+"""After these what serves is what served before."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,11 @@ class Result:
     node: str
     service: str
     status: str
-    """proven, unchanged, removed; restored, failed, untouched, unproven, refused, unreachable."""
+    """proven, unchanged, tidied, removed; restored, failed, untouched, unproven, refused, unreachable."""
     layout: str = "-"
     partition: str = "-"
     release: str = "-"
+    """What serves now; where nothing is known to serve, what was to."""
     endpoint: str = "-"
     proof: str = "-"
     seconds: float = 0.0
@@ -63,6 +66,8 @@ class Run:
     report: Path | None = None
     """Where the result goes for machines."""
     removes: dict[str, list[str]] = field(default_factory=dict)
+    tidies: dict[str, list[str]] = field(default_factory=dict)
+    """Node -> services whose files are put right in staging, without a turn."""
     id: str = field(default_factory=lambda: random.token_hex(8))
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
     stopped: str | None = None
@@ -80,7 +85,7 @@ class Run:
     @property
     def active(self) -> bool:
         """Is there anything to do?"""
-        return bool(self.steps or self.removes or self.survey.support)
+        return bool(self.steps or self.removes or self.tidies or self.survey.support)
 
     def once(self, name: str, work: Callable[[], Any]) -> Any:
         """The first host that comes does the work; the others wait and get the same answer."""
@@ -120,10 +125,11 @@ class Run:
         plan = next((p for p in self.survey.plans if (p.node.name, p.service.name) == key), None)
         if plan is None or plan.layout is None:
             return Result(node=key[0], service=key[1], status=status, **more)
+        serves = plan.installed.current if plan.installed else None
         filled = {
             "layout": str(plan.layout),
             "partition": plan.layout.partition_text,
-            "release": self.survey.releases[key].id,
+            "release": (serves or "-") if status in NOT_ACTIVATED else self.survey.releases[key].id,
             "endpoint": f"http://{plan.node.address}:{plan.service.port}",
         }
         if status == "unchanged" and plan.installed and plan.installed.proof:

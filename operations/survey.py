@@ -10,7 +10,7 @@ from fleet.difference import Change, compare, removals
 from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
 from fleet.node import NodeFacts, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
-from fleet.release import Release, secrets_mark
+from fleet.release import Release, adopted, secrets_mark
 from fleet.verdict import Verdict
 from operations import secrets
 from operations.node_script import outdated_support
@@ -31,20 +31,28 @@ class Secrets:
         """Name -> value of one service on one node."""
         return self.values.get((node, service), {})
 
+    @property
+    def all_values(self) -> frozenset[str]:
+        """Every value, to be kept out of what is printed."""
+        return frozenset(value for values in self.values.values() for value in values.values())
+
 
 def resolve_secrets(fleet: Fleet) -> Secrets:
-    """Every secret of the fleet. A service's references are the same on all its nodes unless a node overrides them."""
+    """Every secret of the fleet. A service's references are the same on all its nodes unless a node overrides them.
+
+    Recorded nodes get none: nothing is ever sent to them, and who replays them need not have the secrets.
+    """
     return Secrets(
         values={
             (placement.node.name, service.name): secrets.resolve(service)
             for placement in fleet.placements
-            for service in placement.services
+            for service in (() if placement.node.recording else placement.services)
         }
     )
 
 
-def request_for(placement: Placement, key: str, deep: bool = False) -> ProbeRequest:
-    """What the one probe must look at on this node. `deep`: also what a rollout has no time for."""
+def request_for(placement: Placement, key: str, deep: bool = False, audit: bool = False) -> ProbeRequest:
+    """What the one probe must look at on this node. `deep`: also what a rollout has no time for; `audit`: what runs."""
     return ProbeRequest(
         services=tuple(
             ServiceRequest(name=s.name, model=s.model, image=s.image.reference, port=s.port) for s in placement.services
@@ -52,6 +60,7 @@ def request_for(placement: Placement, key: str, deep: bool = False) -> ProbeRequ
         runtime=placement.node.runtime,
         secret_key=key,
         deep=deep,
+        audit=audit,
     )
 
 
@@ -104,7 +113,10 @@ def _render(plans: tuple[Plan, ...], secret: Secrets) -> dict[Key, Release]:
         document = f"{plan.service.name}{sorted(values.items())}"
         if document not in marks:  # scrypt is slow on purpose: once a service, not once a node
             marks[document] = secrets_mark(values, plan.service.name)
-        releases[plan.node.name, plan.service.name] = render_release(plan, marks[document])
+        release = render_release(plan, marks[document])
+        if plan.node.recording and plan.service.secrets and plan.installed:
+            release = adopted(release, plan.installed)
+        releases[plan.node.name, plan.service.name] = release
     return releases
 
 
@@ -123,8 +135,13 @@ def _after_pruning(placement: Placement, facts: NodeFacts) -> NodeFacts:
     return facts.model_copy(update={"ports": tuple(port for port in facts.ports if port.unit not in gone)})
 
 
-def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: bool = False) -> Survey:
-    """Decide, render, compare and judge. `answers` holds the nodes of this run; the others are left out of it."""
+def survey(
+    fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: bool = False, changing: bool = True
+) -> Survey:
+    """Decide, render, compare and judge. `answers` holds the nodes of this run; the others are left out of it.
+
+    `changing` False: nothing is going to be changed, so no gate judges what a change would do.
+    """
     asked = tuple(placement for placement in fleet.placements if placement.node.name in answers)
     views = tuple(
         NodeView(placement=p, facts=_after_pruning(p, facts) if prune else facts, rollout=fleet.rollout)
@@ -139,7 +156,7 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: boo
     )
     releases = _render(plans, secret)
     changes = [
-        compare(plan, releases[key], secrets.digests(secret.of(*key), secret.key))
+        compare(plan, releases[key], None if plan.node.recording else secrets.digests(secret.of(*key), secret.key))
         for plan in plans
         if (key := (plan.node.name, plan.service.name)) in releases
     ]
@@ -147,8 +164,8 @@ def survey(fleet: Fleet, answers: dict[str, Answer], secret: Secrets, prune: boo
         if view.facts is not None:
             declared = frozenset(service.name for service in view.placement.services)
             changes += removals(view.node.name, view.facts, declared)
-    changing = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
-    everything = FleetView(views=views, plans=plans, changing=changing)
+    touched = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
+    everything = FleetView(views=views, plans=plans, changing=touched if changing else frozenset())
     return Survey(
         fleet=fleet,
         views=views,

@@ -140,7 +140,11 @@ def _state(section: Section) -> dict[str, list[tuple[str, str]]]:
         if word == "service" and value not in state:
             name = value
             state[name] = []
-        elif name is not None and blank and word in ("release", "current", "proven", "previous", "pending", "started"):
+        elif (
+            name is not None
+            and blank
+            and word in ("release", "current", "proven", "previous", "pending", "started", "mounted")
+        ):
             state[name].append((word, value))
         elif line.strip() and word != "none":
             raise PartError(f"services: want a word and its value, found {quoted(line)}")
@@ -185,6 +189,7 @@ def _installed(
         previous=ids["previous"],
         pending=pending,
         started=started or None,
+        mounted={path: digest for word, value in words if word == "mounted" for digest, path in [value.split(" ", 1)]},
         releases=releases,
         files=tuple(file for path, file in sorted(files.items()) if path == unit_path or path.startswith(folder)),
         secrets=secrets,

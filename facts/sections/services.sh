@@ -42,4 +42,7 @@ service_lines() {
             printf '%s \n' "$mark"
         fi
     done
+    while IFS= read -r line; do
+        [[ $line =~ ^([0-9a-f]{64})\ .(/[A-Za-z0-9@._/+-]+)$ ]] && printf 'mounted %s\n' "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
+    done 2>/dev/null <"$2/mounted"
 }

@@ -60,11 +60,26 @@ is_current() { # SERVICE ID
 
 unit_of() { printf -v "$2" 'vllm-%s.service' "$1"; } # SERVICE VARIABLE
 
-# Which start of the unit is the one that was proven, or asked for: systemd names each. An audit tells any other.
+# Which start of the unit is the one that was proven, or asked for, and what the files were that its container was given.
+# systemd names each start. An audit tells of any other start, and of files that have changed since.
 note_start() { # SERVICE UNIT
-  local invocation
-  invocation=$(systemctl show --value -p InvocationID -- "$2")
-  [[ ! $invocation ]] || write_line "$STATE/$1/started" "$invocation"
+  local invocation= pid= line words=() at source files=()
+  while IFS= read -r line; do
+    case $line in
+      InvocationID=*) invocation=${line#*=} ;;
+      MainPID=*) pid=${line#*=} ;;
+    esac
+  done < <(systemctl show -p InvocationID -p MainPID -- "$2")
+  [[ $invocation ]] || return 0
+  { mapfile -d '' -t words <"/proc/$pid/cmdline"; } 2>/dev/null
+  for at in "${!words[@]}"; do
+    [[ ${words[at]} == --volume ]] || continue
+    source=${words[at + 1]-}
+    [[ -f ${source%%:*} ]] && files+=("${source%%:*}")
+  done
+  rm -f -- "$STATE/$1/mounted"
+  ((${#files[@]} == 0)) || sha256sum -- "${files[@]}" >"$STATE/$1/mounted" || return
+  write_line "$STATE/$1/started" "$invocation"
 }
 
 undo_timer() { # SERVICE start|stop [--no-block]

@@ -8,7 +8,7 @@ flip() { # SERVICE ID: current -> releases/ID
 install_unit() { # SERVICE ID
   local unit
   unit_of "$1" unit
-  cmp -s -- "$STATE/$1/releases/$2/unit" "$UNITS/$unit" && return
+  cmp -s -- "$STATE/$1/releases/$2/unit" "$UNITS/$unit" && [[ $(stat -c '%a %U' -- "$UNITS/$unit") == '644 root' ]] && return
   if install -m 644 -T -- "$STATE/$1/releases/$2/unit" "$UNITS/.$unit.new" 2>/dev/null; then
     mv -fT -- "$UNITS/.$unit.new" "$UNITS/$unit"
   else # A full disk must not stop an undo: writing over the old file needs no new room.

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from fleet.command import STATE
 from fleet.difference import Change, compare, expected_files, plan_words, removals
 from fleet.node import Installed, NodeFacts, OwnFile, Pending
 from fleet.plan import Plan
-from fleet.release import ENV, PLAN, UNIT, Release, make_release, plan_document, secrets_mark
+from fleet.release import ENV, PLAN, SECRETS, UNIT, Release, make_release, plan_document, secrets_mark
 from tests.fleet.builders import facts, fleet_with, installed
 
 TEXT = "[Unit]\n"
@@ -31,6 +32,9 @@ def lying(made: Release, **changes: Any) -> Installed:
         OwnFile(path=path, sha256=hashlib.sha256(text.encode()).hexdigest(), mode=mode, owner="root:root", text=text)
         for path, (mode, text) in expected_files(made).items()
     )
+    if made.secret_names:
+        path = f"{STATE}/{made.service}/releases/{made.id}/{SECRETS}"
+        files += (OwnFile(path=path, sha256="", mode="600", owner="root:root"),)
     return installed(**({"current": made.id, "proven": made.id, "releases": (made.id,), "files": files} | changes))
 
 
