@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from facts.parse.cgroups import unit_of
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from facts.parse.cgroups import unit_of
 from fleet.command import unit_name
 from fleet.running import EngineProcess, Mounted, Report, Running, RunningImage
 
