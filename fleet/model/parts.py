@@ -119,7 +119,9 @@ def routed(parts: Parts, config: Config, count: int, gated: bool = True) -> None
     elif config.get("topk_method") == "noaux_tc" or config.get("use_routing_bias"):
         parts.replicated += count * 4
     shared = number(config, "shared_expert_intermediate_size", least=0)
-    if shared is None:
+    if shared is None and str(config.get("model_type", "")).startswith("llama4"):
+        shared = width
+    elif shared is None:
         shared = (number(config, "n_shared_experts", "num_shared_experts", least=0) or 0) * width
     elif shared:
         parts.replicated += parts.vector(hidden)

@@ -11,8 +11,12 @@ from fleet.model.fields import Config, mapping, number, required
 from fleet.model.pattern import Kind, pattern
 from fleet.model.quantization import Scheme, scheme
 from fleet.model.shape import Layer, Model, ModelError, Weights
+from fleet.model.tower import tower
 
 T = TypeVar("T")
+
+DENSE_WIDTH = ("intermediate_size", "intermediate_size_mlp")
+"""Llama 4 names the width of its experts `intermediate_size` and of its dense layers the other."""
 
 _DTYPE_BYTES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2}
 
@@ -92,8 +96,7 @@ class _Reader:
         hidden = self._guarded(lambda: required(self.text, "hidden_size")) or 0
         matrix = vocabulary * hidden * self.plain
         tied = bool(self.text.get("tie_word_embeddings", self.type in kinds.TIED))
-        if self.text.get("vision_config") or self.text.get("audio_config"):
-            self.missing.append("the bytes of its vision or audio tower (read the checkpoint: --checkpoint)")
+        vision = self._guarded(lambda: tower(self.text, self.plain)) or 0
         return Model(
             kind=self._kind(layer_kinds),
             model_type=self.type or "unknown",
@@ -107,6 +110,7 @@ class _Reader:
             tied=tied,
             head=0 if tied else matrix,
             final=hidden * self.plain,
+            vision=vision,
             rope=self._rope(),
             index_topk=number(self.text, "index_topk") or 0,
             latent=self.latent,
@@ -226,7 +230,11 @@ class _Reader:
         if self.experts and (draft or self._is_routed(index)):
             parts.routed(found, self.text, self.experts)
         else:
-            parts.dense(found, self.text, required(self.text, "intermediate_size_mlp", "intermediate_size"))
+            parts.dense(
+                found,
+                self.text,
+                required(self.text, *(reversed(DENSE_WIDTH) if "intermediate_size_mlp" in self.text else DENSE_WIDTH)),
+            )
 
     def _is_routed(self, index: int) -> bool:
         first = number(self.text, "first_k_dense_replace", least=0) or 0
@@ -273,10 +281,15 @@ class _Reader:
         return _places(sharing, layers) or every, _places(shipped, layers) or every, True
 
     def _rope(self) -> int:
-        """Bytes of the cosine and sine table: a row a position, in the model's dtype (vLLM `RotaryEmbedding`)."""
-        positions = self.architecture.max_positions or 0
+        """Bytes of the cosine and sine tables: a row a position, in the model's dtype (vLLM `RotaryEmbedding`).
+
+        Positions are stretched by linear and YaRN scaling. Gemma 3 has an unstretched table more, for sliding layers.
+        """
         width = number(self.text, "qk_rope_head_dim") if self.latent else self._head_dim()
-        return positions * (width or 0) * self.model_bytes
+        rows = self.architecture.max_positions or 0
+        if self.text.get("rope_local_base_freq"):
+            rows += number(self.text, "max_position_embeddings") or 0
+        return rows * (width or 0) * self.model_bytes
 
     def _kv_dtype(self) -> str | None:
         quantization: dict[str, Any] = mapping(self.text, "quantization_config")
