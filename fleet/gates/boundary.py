@@ -7,15 +7,13 @@ with the indices belongs to one stage and is not sent to the next.
 from fleet.architecture import Architecture
 from fleet.boundary import Orphans, Partition, nearest_aligned, orphans
 from fleet.declaration import Evidence
+from fleet.evidence import TRIALS, matching_runs, opens
 from fleet.gate import gate
 from fleet.known import Undecidable, architecture_of, layout_of
 from fleet.layout import Layout
 from fleet.plan import Plan
 from fleet.repair import Repair, Unrepaired, carries_indices, partition_text
 from fleet.verdict import Finding
-
-TRIALS = 200
-"""Degeneration trials, none bad, that open more than two stages. Operators' bar for a partition."""
 
 
 def _cut(plan: Plan, architecture: Architecture) -> Partition:
@@ -29,18 +27,7 @@ def _cut(plan: Plan, architecture: Architecture) -> Partition:
 
 def _matching_runs(plan: Plan, partition: Partition) -> list[Evidence]:
     """Stored runs of this model on exactly this engine version and partition."""
-    path = plan.service.model
-    return [
-        run
-        for run in plan.evidence
-        if run.model in (path, path.rstrip("/").rpartition("/")[2])
-        and run.engine == plan.service.image.engine
-        and run.partition == partition
-    ]
-
-
-def _opens(run: Evidence) -> bool:
-    return run.trials >= TRIALS and run.bad == 0
+    return matching_runs(plan.evidence, plan.service.model, plan.service.image.engine, partition)
 
 
 def _orphan_text(found: Orphans) -> str:
@@ -68,7 +55,7 @@ def stage_boundary(plan: Plan) -> Finding | None:
         return None
     parts = _cut(plan, architecture)
     found = orphans(parts, architecture)
-    proven = any(map(_opens, _matching_runs(plan, parts)))
+    proven = any(map(opens, _matching_runs(plan, parts)))
     if not found or (plan.service.boundary_repaired and (cut.pp == 2 or proven)):
         return None
     return Finding(
@@ -119,7 +106,7 @@ def pp_evidence(plan: Plan) -> Finding | None:
     bad = [run for run in runs if run.bad]
     where = f"{plan.service.model}, engine {plan.service.image.engine}, partition {partition_text(parts)}"
     want = f"at most 2 stages, or a stored degeneration run of at least {TRIALS} trials with none bad for {where}"
-    if any(map(_opens, runs)):
+    if any(map(opens, runs)):
         text = ", ".join(f"{run.bad} of {run.trials} bad" for run in bad)
         return Finding(want=want, got=f"such a run, and others with {text}", warning=True) if bad else None
     stored = ", ".join(f"{run.trials} trials with {run.bad} bad" for run in runs)

@@ -47,6 +47,29 @@ def test_no_partition_that_brute_force_finds_is_better(data: st.DataObject) -> N
     assert best_partition(layers, stages, tokens, weight, lambda layer: layer not in forbidden, enough) == wanted
 
 
+@given(st.data())
+def test_the_short_way_for_monotone_stages_finds_the_same(data: st.DataObject) -> None:
+    layers = data.draw(st.integers(1, 9))
+    stages = data.draw(st.integers(1, 5))
+    forbidden = frozenset(data.draw(st.sets(st.integers(1, 9))))
+    size = data.draw(st.lists(st.integers(0, 4), min_size=layers, max_size=layers))
+    room = data.draw(st.lists(st.integers(0, 12), min_size=stages, max_size=stages))
+    draft = data.draw(st.integers(0, 3))
+    enough = data.draw(st.none() | st.integers(-5, 8))
+
+    def tokens(stage: int, first: int, end: int) -> int:
+        return room[stage] - sum(size[first:end])
+
+    def weight(stage: int, first: int, end: int) -> int:
+        return end - first + draft * (stage == stages - 1)
+
+    def allowed(layer: int) -> bool:
+        return layer not in forbidden
+
+    wanted = by_brute_force(layers, stages, tokens, weight, forbidden, enough)
+    assert best_partition(layers, stages, tokens, weight, allowed, enough, monotone=True) == wanted
+
+
 def even(stage: int, first: int, end: int) -> int:
     return -(end - first)
 
@@ -85,3 +108,15 @@ def test_where_no_cut_is_allowed_there_is_no_partition() -> None:
     assert best_partition(10, 2, even, length, lambda layer: False) is None
     assert best_partition(3, 4, even, length) is None
     assert best_partition(3, 1, even, length, lambda layer: False) == (3,)
+    assert best_partition(10, 2, even, length, lambda layer: False, monotone=True) is None
+
+
+def test_monotone_stages_are_asked_about_few_ranges() -> None:
+    asked = set()
+
+    def tokens(stage: int, first: int, end: int) -> int:
+        asked.add((stage, first, end))
+        return 10**9 - 10**6 * (end - first) ** 2
+
+    assert best_partition(128, 8, tokens, length, monotone=True) == (16,) * 8
+    assert len(asked) < 1200

@@ -1,0 +1,196 @@
+"""Which of the layouts that hold is the best, by what the service is for; and why each of the others is not."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fleet.frozen import Frozen
+from fleet.objective import Target
+from fleet.search import Candidate, Case, Memory, candidates
+from fleet.wiring import LINK_CLASSES
+
+ROOM = 4
+"""Requests of full length for each stage with which an instance counts as roomy (a rule of thumb: `max_num_seqs` of at
+least 4 x PP keeps a pipeline full)."""
+
+
+class Rejected(Frozen):
+    """A layout that was not chosen, and why."""
+
+    candidate: Candidate
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.candidate}: {self.reason}"
+
+
+class Choice(Frozen):
+    """The best layout of a case, or None where none can be; all others with their reasons, the best of them first."""
+
+    best: Candidate | None
+    rejected: tuple[Rejected, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def why_none(self) -> str:
+        """What stands against the best of them."""
+        return "; ".join(map(str, self.rejected[:3])) or "no GPU"
+
+
+Key = tuple[Any, ...]
+
+
+def choose(case: Case, memory: Memory | None, unknown: str = "") -> Choice:
+    """The best layout for the case's objective. `unknown`: why there is no ledger.
+
+    Without a ledger only layouts are considered that spread the model over as many GPUs as any: whether a smaller
+    instance would hold it is not known.
+    """
+    found = candidates(case, memory)
+    usable = [one for one in found if one.problem is None]
+    notes = []
+    if memory is None and usable:
+        widest = max(one.sizes.instance for one in usable)
+        small = f"memory is unknown ({unknown}), and fewer GPUs an instance may not hold the model"
+        found = tuple(
+            one.model_copy(update={"problem": small}) if one.problem is None and one.sizes.instance < widest else one
+            for one in found
+        )
+        usable = [one for one in found if one.problem is None]
+        notes.append(f"memory is unknown ({unknown}): chosen by rules alone, over as many GPUs as the model divides by")
+    key, differs = _order(case, usable)
+    usable.sort(key=key)
+    best = usable[0] if usable else None
+    losers = [Rejected(candidate=one, reason=differs(one, best)) for one in usable[1:] if best]
+    others = [Rejected(candidate=one, reason=one.problem or "") for one in found if one.problem]
+    others.sort(key=lambda one: _nearness(case, one.candidate))
+    return Choice(best=best, rejected=(*losers, *others), notes=tuple(notes))
+
+
+def _nearness(case: Case, one: Candidate) -> Key:
+    """Of the layouts that cannot be: those that divide, then those that leave no GPU idle, then the roomiest first."""
+    room = one.pool if one.pool is not None else -(1 << 62)
+    return (not one.order, len(case.gpus) - one.sizes.ranks, -room, one.sizes.pp, -one.sizes.tp)
+
+
+Reason = Callable[[Candidate, Candidate], str]
+
+
+def _order(case: Case, usable: list[Candidate]) -> tuple[Callable[[Candidate], Key], Reason]:
+    """The key by which the objective sorts, and what tells two layouts apart by it."""
+    objective = case.objective
+    if objective == "latency":
+        return _by_step, _slower
+    if objective == "context":
+        return lambda one: (-(one.pool or 0), *_by_step(one)), _smaller
+    if isinstance(objective, Target):
+        wanted = objective.concurrent
+        inner = _by_step if objective.tpot_p99_ms else _replicas_first(case)
+        met = [one for one in usable if one.pool is None or one.resident(case.request) >= wanted]
+        return (
+            (lambda one: (one not in met, *inner(one)))
+            if met
+            else (lambda one: (-one.resident(case.request), *_by_step(one)))
+        ), _target_reason(case, objective, bool(met))
+    roomy = [one for one in usable if _roomy(case, one)]
+    if roomy:
+        inner = _replicas_first(case)
+        return lambda one: (one not in roomy, *inner(one)), _throughput_reason(case)
+    return lambda one: (-one.resident(case.request), *_by_step(one)), _fewer(case)
+
+
+def _roomy(case: Case, one: Candidate) -> bool:
+    return one.pool is None or one.pool // case.request >= ROOM * one.sizes.pp
+
+
+def _by_step(one: Candidate) -> Key:
+    """One request's speed: the cost of a step. Where the weights' part of it is unknown: TP that stays off the links
+    between processors, then few stages, then little traffic."""
+    if one.step_s is not None:
+        return (one.step_s, one.sizes.ranks, one.sizes.pp)
+    return (
+        any(load.link == "socket" and load.operations > 1 for load in one.traffic.loads),
+        one.sizes.pp,
+        one.traffic.seconds,
+    )
+
+
+def _crossing(case: Case, one: Candidate) -> int:
+    """0 where every TP group has NVLink throughout (or is one GPU), else the class of its slowest link."""
+    groups = [one.order[at : at + one.sizes.tp] for at in range(0, len(one.order), one.sizes.tp)]
+    return max((LINK_CLASSES.index(case.wiring.slowest(group) or "nvlink") for group in groups), default=0)
+
+
+def _exchange(case: Case, one: Candidate) -> int:
+    """With experts, DP ranks talk in every layer: then the slowest link of all of them counts."""
+    if one.sizes.dp == 1 or not case.widths.experts:
+        return 0
+    return LINK_CLASSES.index(case.wiring.slowest(one.order) or "nvlink")
+
+
+def _replicas_first(case: Case) -> Callable[[Candidate], Key]:
+    """Many requests: TP only over NVLink, then as many replicas as fit, then few stages, then little traffic."""
+    return lambda one: (
+        max(_crossing(case, one), _exchange(case, one)),
+        -one.sizes.dp,
+        one.sizes.pp,
+        one.traffic.seconds,
+        one.sizes.ranks,
+    )
+
+
+def _slower(one: Candidate, best: Candidate) -> str:
+    if one.step_s is not None and best.step_s:
+        return f"latency: {one.step_s / best.step_s:.2f} times the cost of a step ({one.traffic})"
+    if one.sizes.pp != best.sizes.pp:
+        return f"latency: {one.sizes.pp} stages one after the other instead of {best.sizes.pp}"
+    return f"latency: sends {one.traffic}, the chosen one {best.traffic}"
+
+
+def _smaller(one: Candidate, best: Candidate) -> str:
+    if one.pool is None or best.pool is None or one.pool == best.pool:
+        return _slower(one, best)
+    return f"context: a pool of {one.pool:,} tokens instead of {best.pool:,}"
+
+
+def _fewer(case: Case) -> Reason:
+    def reason(one: Candidate, best: Candidate) -> str:
+        mine, its = one.resident(case.request), best.resident(case.request)
+        return (
+            f"throughput: keeps {mine} requests of {case.request:,} tokens instead of {its}"
+            if mine != its
+            else _slower(one, best)
+        )
+
+    return reason
+
+
+def _throughput_reason(case: Case) -> Reason:
+    def reason(one: Candidate, best: Candidate) -> str:
+        if not _roomy(case, one) and _roomy(case, best):
+            need = ROOM * one.sizes.pp
+            return f"throughput: an instance keeps {(one.pool or 0) // case.request} requests, fewer than {need}"
+        return _rule(case, one, best)
+
+    return reason
+
+
+def _target_reason(case: Case, target: Target, met: bool) -> Reason:
+    def reason(one: Candidate, best: Candidate) -> str:
+        mine = one.resident(case.request)
+        if one.pool is not None and (mine < target.concurrent or not met):
+            return f"target: keeps {mine} of {target.concurrent} requests of {case.request:,} tokens"
+        return _slower(one, best) if target.tpot_p99_ms else _rule(case, one, best)
+
+    return reason
+
+
+def _rule(case: Case, one: Candidate, best: Candidate) -> str:
+    mine, its = max(_crossing(case, one), _exchange(case, one)), max(_crossing(case, best), _exchange(case, best))
+    if mine != its:
+        what = "a TP group" if _crossing(case, one) == mine else "its DP ranks"
+        return f"throughput: {what} would talk over {LINK_CLASSES[mine]} links"
+    if one.sizes.dp != best.sizes.dp:
+        return f"throughput: {one.sizes.dp} replica{'s' * (one.sizes.dp > 1)} instead of {best.sizes.dp}"
+    if one.sizes.pp != best.sizes.pp:
+        return f"throughput: {one.sizes.pp} stages where TP needs {best.sizes.pp}"
+    return f"throughput: sends {one.traffic}, the chosen one {best.traffic}"
