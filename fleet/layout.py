@@ -5,6 +5,7 @@ from fleet.boundary import Partition, even_partition
 from fleet.declaration import LayoutDeclaration, NodeDeclaration, ServiceDeclaration
 from fleet.device_order import device_order
 from fleet.frozen import Frozen
+from fleet.ranking import Choice
 from fleet.topology import Topology
 from fleet.wiring import wiring_of
 
@@ -48,49 +49,25 @@ def usable_gpus(node: NodeDeclaration, service: ServiceDeclaration) -> tuple[int
     return service.gpus if service.gpus is not None else tuple(range(node.gpus.count))
 
 
-def _island_sizes(node: NodeDeclaration, gpus: tuple[int, ...]) -> set[int]:
-    inside = [sorted(set(group) & set(gpus)) for group in node.nvlink_islands]
-    grouped = [group for group in inside if len(group) > 1]
-    lone = len(gpus) - sum(map(len, grouped))
-    return {len(group) for group in grouped} | ({1} if lone else set())
+def wanted_layout(service: ServiceDeclaration, choice: Choice | None, unknown: str | None) -> LayoutDeclaration:
+    """The declared layout, or for "auto" the best of all. Raises LayoutError where there is none.
 
-
-def auto_candidates(
-    node: NodeDeclaration, gpus: tuple[int, ...], architecture: Architecture | None
-) -> list[LayoutDeclaration]:
-    """Layouts that fill the GPUs with TP exactly as wide as the NVLink islands.
-
-    Heads must divide by TP (skipped where the model is unknown). More than two stages on an index-sharing model are
-    never chosen: an operator has seen them give wrong answers.
+    `unknown`: why nothing could be chosen, where there is no choice.
     """
-    sizes = _island_sizes(node, gpus)
-    if len(sizes) != 1:
-        return []
-    tp = sizes.pop()
-    if architecture and architecture.attention_heads % tp:
-        return []
-    rest = len(gpus) // tp
-    splits = [(pp, rest // pp) for pp in range(1, rest + 1) if rest % pp == 0]
-    most = 2 if architecture and architecture.shares_indices else (architecture.layers if architecture else rest)
-    return [LayoutDeclaration(tp=tp, pp=pp, dp=dp) for pp, dp in splits if pp <= most]
-
-
-def choose(node: NodeDeclaration, service: ServiceDeclaration, architecture: Architecture | None) -> LayoutDeclaration:
-    """The declared layout, or for "auto" the only candidate. Raises LayoutError where there is none or a choice."""
     if service.layout != "auto":
         return service.layout
-    gpus = usable_gpus(node, service)
-    candidates = auto_candidates(node, gpus, architecture)
-    if len(candidates) == 1:
-        return candidates[0]
-    if not candidates:
-        heads = f", {architecture.attention_heads} attention heads" if architecture else ""
-        raise LayoutError(
-            f"auto: no layout divides and fits {len(gpus)} GPUs "
-            f"with islands {list(map(list, node.nvlink_islands))}{heads}"
-        )
-    names = ", ".join(f"tp {c.tp} pp {c.pp} dp {c.dp}" for c in candidates)
-    raise LayoutError(f"auto: more than one layout fits {len(gpus)} GPUs: {names}")
+    if choice is None:
+        raise LayoutError(f"auto: the model is unknown: {unknown}")
+    best = choice.best
+    if best is None:
+        raise LayoutError(f"auto: no layout can be: {choice.why_none}")
+    return LayoutDeclaration(
+        tp=best.sizes.tp,
+        pp=best.sizes.pp,
+        dp=best.sizes.dp,
+        partition=best.partition if best.sizes.pp > 1 else None,
+        device_order=best.order,
+    )
 
 
 def resolve(
@@ -98,12 +75,15 @@ def resolve(
     service: ServiceDeclaration,
     architecture: Architecture | None,
     topology: Topology | None = None,
+    choice: Choice | None = None,
+    unknown: str | None = None,
 ) -> Layout:
     """The full layout of a service on a node. Raises LayoutError; whether it is legal is the gates' question.
 
-    `topology`: what the node told of its links; without it the declared islands and NUMA nodes count.
+    `topology`: what the node told of its links; without it the declared islands and NUMA nodes count. `choice`: of the
+    search, for "auto"; where there is none, `unknown` says why.
     """
-    wanted = choose(node, service, architecture)
+    wanted = wanted_layout(service, choice, unknown)
     gpus = usable_gpus(node, service)
     order = wanted.device_order
     if order is None:

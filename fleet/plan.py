@@ -10,6 +10,8 @@ from fleet.frozen import Frozen
 from fleet.layout import Layout, LayoutError, resolve
 from fleet.node import Installed, ModelFolder, NodeFacts
 from fleet.patch import Patch, PatchError, find_patch
+from fleet.question import Question, question_of, subject_of
+from fleet.ranking import Choice
 from fleet.repair import Pool, Repair, Unrepaired, overrides_with, repair, repaired_sharing
 
 
@@ -146,8 +148,10 @@ def decide(
     architecture, architecture_error = _architecture(service, facts)
     engine = engine_of(service.image.engine)
     layout, layout_error = None, None
+    topology = facts.topology if facts else None
+    choice = search(node, service, facts, architecture, evidence) if service.layout == "auto" else None
     try:
-        layout = resolve(node, service, architecture, facts.topology if facts else None)
+        layout = resolve(node, service, architecture, topology, choice, architecture_error)
     except LayoutError as error:
         layout_error = str(error)
     boundary = _boundary(service, architecture, layout, facts, patches, pool)
@@ -156,6 +160,7 @@ def decide(
     used, patches_error = _patches(service, boundary, patches)
     tp, pp = (layout.tp, layout.pp) if layout else (1, 1)
     speculative, notes = _speculation(service, architecture, engine, pp)
+    notes += choice.notes if choice else ()
     plan = Plan(
         node=node,
         service=service,
@@ -177,6 +182,33 @@ def decide(
     known = bool(plan.ranks) and all(rank.numa is not None for rank in plan.ranks)
     bind = _switch(service.numa_bind, known and engine is not None and engine.numa_bind)
     return plan.model_copy(update={"numa_bind": bind})
+
+
+def question(
+    node: NodeDeclaration,
+    service: ServiceDeclaration,
+    facts: NodeFacts | None,
+    architecture: Architecture | None,
+    evidence: tuple[Evidence, ...],
+) -> Question | None:
+    """What a search for this service's layout asks; None where the model is unknown."""
+    folder = next((m for m in facts.models if m.path == service.model), None) if facts else None
+    if facts is None or architecture is None or folder is None or folder.config is None:
+        return None
+    subject = subject_of(folder.config, service.hf_overrides)
+    return question_of(node, service, architecture, subject, evidence, facts.topology, facts.nvidia)
+
+
+def search(
+    node: NodeDeclaration,
+    service: ServiceDeclaration,
+    facts: NodeFacts | None,
+    architecture: Architecture | None,
+    evidence: tuple[Evidence, ...] = (),
+) -> Choice | None:
+    """All layouts of this service on this node, judged; None where the model is unknown."""
+    asked = question(node, service, facts, architecture, evidence)
+    return asked.choice() if asked else None
 
 
 def _boundary(

@@ -11,6 +11,8 @@ from fleet.wiring import LINK_CLASSES
 ROOM = 4
 """Requests of full length for each stage with which an instance counts as roomy (a rule of thumb: `max_num_seqs` of at
 least 4 x PP keeps a pipeline full)."""
+NEAR = 1.1
+"""Costs, and pools, that differ by less than this factor count as equal: the estimates are no better than that."""
 
 
 class Rejected(Frozen):
@@ -37,6 +39,7 @@ class Choice(Frozen):
 
 
 Key = tuple[Any, ...]
+Reason = Callable[[Candidate, Candidate], str]
 
 
 def choose(case: Case, memory: Memory | None, unknown: str = "") -> Choice:
@@ -57,10 +60,9 @@ def choose(case: Case, memory: Memory | None, unknown: str = "") -> Choice:
         )
         usable = [one for one in found if one.problem is None]
         notes.append(f"memory is unknown ({unknown}): chosen by rules alone, over as many GPUs as the model divides by")
-    key, differs = _order(case, usable)
-    usable.sort(key=key)
-    best = usable[0] if usable else None
-    losers = [Rejected(candidate=one, reason=differs(one, best)) for one in usable[1:] if best]
+    ranked, differs = _ranked(case, usable)
+    best = ranked[0] if ranked else None
+    losers = [Rejected(candidate=one, reason=differs(one, best)) for one in ranked[1:] if best]
     others = [Rejected(candidate=one, reason=one.problem or "") for one in found if one.problem]
     others.sort(key=lambda one: _nearness(case, one.candidate))
     return Choice(best=best, rejected=(*losers, *others), notes=tuple(notes))
@@ -72,30 +74,48 @@ def _nearness(case: Case, one: Candidate) -> Key:
     return (not one.order, len(case.gpus) - one.sizes.ranks, -room, one.sizes.pp, -one.sizes.tp)
 
 
-Reason = Callable[[Candidate, Candidate], str]
-
-
-def _order(case: Case, usable: list[Candidate]) -> tuple[Callable[[Candidate], Key], Reason]:
-    """The key by which the objective sorts, and what tells two layouts apart by it."""
+def _ranked(case: Case, usable: list[Candidate]) -> tuple[list[Candidate], Reason]:
+    """All usable layouts, the best for the objective first, and what tells two of them apart by it."""
     objective = case.objective
     if objective == "latency":
-        return _by_step, _slower
+        return _quickest(usable), _slower
     if objective == "context":
-        return lambda one: (-(one.pool or 0), *_by_step(one)), _smaller
+        return _largest(usable), _smaller
     if isinstance(objective, Target):
-        wanted = objective.concurrent
-        inner = _by_step if objective.tpot_p99_ms else _replicas_first(case)
-        met = [one for one in usable if one.pool is None or one.resident(case.request) >= wanted]
-        return (
-            (lambda one: (one not in met, *inner(one)))
-            if met
-            else (lambda one: (-one.resident(case.request), *_by_step(one)))
-        ), _target_reason(case, objective, bool(met))
+        met = [one for one in usable if one.pool is None or one.resident(case.request) >= objective.concurrent]
+        inner = _quickest(met) if objective.tpot_p99_ms else sorted(met, key=_replicas_first(case))
+        others = sorted((one for one in usable if one not in met), key=lambda one: _fullest(case, one))
+        return [*inner, *others], _target_reason(case, objective, bool(met))
     roomy = [one for one in usable if _roomy(case, one)]
-    if roomy:
-        inner = _replicas_first(case)
-        return lambda one: (one not in roomy, *inner(one)), _throughput_reason(case)
-    return lambda one: (-one.resident(case.request), *_by_step(one)), _fewer(case)
+    others = sorted((one for one in usable if one not in roomy), key=lambda one: _fullest(case, one))
+    reason = _throughput_reason(case) if roomy else _fewer(case)
+    return [*sorted(roomy, key=_replicas_first(case)), *others], reason
+
+
+def _quickest(usable: list[Candidate]) -> list[Candidate]:
+    """By the cost of a step; of those that are nearly as quick as the quickest the one with the largest pool."""
+    ordered = sorted(usable, key=_by_step)
+    if ordered and ordered[0].step_s is not None:
+        near = [one for one in ordered if (one.step_s or 0) <= ordered[0].step_s * NEAR]
+        best = max(near, key=lambda one: one.resident(1))
+        ordered = [best, *(one for one in ordered if one is not best)]
+    return ordered
+
+
+def _largest(usable: list[Candidate]) -> list[Candidate]:
+    """By the pool; of those that are nearly as large as the largest the quickest."""
+    ordered = sorted(usable, key=lambda one: (-(one.pool or 0), *_by_step(one)))
+    if ordered:
+        near = [one for one in ordered if (one.pool or 0) * NEAR >= (ordered[0].pool or 0)]
+        best = min(near, key=_by_step)
+        ordered = [best, *(one for one in ordered if one is not best)]
+    return ordered
+
+
+def _fullest(case: Case, one: Candidate) -> Key:
+    """Little room: the most requests at work, which in a pipeline are never more than keep its stages busy."""
+    mine = (one.pool or 0) // case.request
+    return (-mine * one.sizes.dp * min(1.0, mine / one.sizes.pp), *_by_step(one))
 
 
 def _roomy(case: Case, one: Candidate) -> bool:
@@ -128,17 +148,19 @@ def _exchange(case: Case, one: Candidate) -> int:
 
 
 def _replicas_first(case: Case) -> Callable[[Candidate], Key]:
-    """Many requests: TP only over NVLink, then as many replicas as fit, then few stages, then little traffic."""
+    """Many requests: TP only over NVLink, many replicas, no idle GPU, few stages, little traffic."""
     return lambda one: (
         max(_crossing(case, one), _exchange(case, one)),
         -one.sizes.dp,
+        -one.sizes.ranks,
         one.sizes.pp,
         one.traffic.seconds,
-        one.sizes.ranks,
     )
 
 
 def _slower(one: Candidate, best: Candidate) -> str:
+    if one.step_s is not None and best.step_s and one.step_s <= best.step_s * NEAR and one.pool is not None:
+        return f"latency: about as quick, and its pool is {one.resident(1):,} tokens instead of {best.resident(1):,}"
     if one.step_s is not None and best.step_s:
         return f"latency: {one.step_s / best.step_s:.2f} times the cost of a step ({one.traffic})"
     if one.sizes.pp != best.sizes.pp:
@@ -149,17 +171,19 @@ def _slower(one: Candidate, best: Candidate) -> str:
 def _smaller(one: Candidate, best: Candidate) -> str:
     if one.pool is None or best.pool is None or one.pool == best.pool:
         return _slower(one, best)
+    if one.pool > best.pool and one.step_s and best.step_s:
+        return f"context: {one.pool / best.pool - 1:.1%} more pool for {one.step_s / best.step_s:.2f} times the step"
     return f"context: a pool of {one.pool:,} tokens instead of {best.pool:,}"
 
 
 def _fewer(case: Case) -> Reason:
     def reason(one: Candidate, best: Candidate) -> str:
         mine, its = one.resident(case.request), best.resident(case.request)
-        return (
-            f"throughput: keeps {mine} requests of {case.request:,} tokens instead of {its}"
-            if mine != its
-            else _slower(one, best)
-        )
+        if mine > its or (mine == its and one.sizes.pp > best.sizes.pp):
+            return f"throughput: {mine} requests of {case.request:,} tokens do not keep {one.sizes.pp} stages busy"
+        if mine < its:
+            return f"throughput: keeps {mine} requests of {case.request:,} tokens instead of {its}"
+        return _slower(one, best)
 
     return reason
 
@@ -191,6 +215,8 @@ def _rule(case: Case, one: Candidate, best: Candidate) -> str:
         return f"throughput: {what} would talk over {LINK_CLASSES[mine]} links"
     if one.sizes.dp != best.sizes.dp:
         return f"throughput: {one.sizes.dp} replica{'s' * (one.sizes.dp > 1)} instead of {best.sizes.dp}"
+    if one.sizes.ranks < best.sizes.ranks:
+        return f"throughput: uses {one.sizes.ranks} GPUs instead of {best.sizes.ranks}"
     if one.sizes.pp != best.sizes.pp:
         return f"throughput: {one.sizes.pp} stages where TP needs {best.sizes.pp}"
     return f"throughput: sends {one.traffic}, the chosen one {best.traffic}"

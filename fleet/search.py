@@ -24,6 +24,9 @@ GIB = 2**30
 class Memory(Protocol):
     """What the ledger tells of one model on GPUs of one kind. All of one rank of a stage with layers first..end-1."""
 
+    def refusal(self, sizes: Sizes) -> str | None:
+        """Why it cannot tell of these sizes; None where it can."""
+
     def tokens(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """KV tokens that fit; negative where the weights leave no room."""
 
@@ -116,6 +119,9 @@ def _judged(case: Case, memory: Memory | None, sizes: Sizes) -> Candidate:
     against = [*problems(sizes, case.model, case.widths)]
     wrong = speculation_problem(sizes.pp, case.speculative, case.engine, case.version)
     against += [wrong] if wrong else []
+    if memory and not against:
+        refused = memory.refusal(sizes)
+        against += [refused] if refused else []
     if against:
         return Candidate(sizes=sizes, partition=even, order=(), traffic=Traffic(tokens=1), problem="; ".join(against))
     partition = _best_cut(case, memory, sizes)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from tests.fleet.builders import LLAMA, facts, fails, fleet, fleet_with, node, passes, service, topology, view, warns
+from fleet.plan import search
+from tests.fleet.builders import facts, fails, fleet, fleet_with, node, passes, service, topology, view, warns
 
 NO_CONFIG = facts(config=None)
 
@@ -14,35 +15,35 @@ def cut(*parts: int, tp: int = 4, pp: int = 2, **changes: Any) -> FleetView:
     return fleet_with(layout={"tp": tp, "pp": pp, "partition": parts}, **changes)
 
 
-def ambiguous(**changes: Any) -> FleetView:
-    """layout: auto with pairs: TP 2 with PP 1 x DP 4 and PP 2 x DP 2 both fit."""
-    return fleet_with(layout="auto", **changes)
+def impossible(**changes: Any) -> FleetView:
+    """layout: auto where no GPU may be used."""
+    return fleet_with(layout="auto", gpus=[], **changes)
 
 
-def test_auto_with_more_than_one_candidate_asks_for_a_choice() -> None:
+def test_auto_that_finds_no_layout_asks_for_one() -> None:
     passes("layout", fleet_with())
-    fails("layout", ambiguous(), "tp 2 pp 1 dp 4", "tp 2 pp 2 dp 2", "declare layout")
+    fails("layout", impossible(), "auto: no layout can be: no GPU", "declare layout")
 
 
 def test_without_a_layout_no_gate_of_the_layout_passes() -> None:
     for gate in ("partition", "partition-sum", "gpus-fit", "heads-divide", "custom-all-reduce", "speculation-pp"):
-        fails(gate, ambiguous(), "more than one layout fits")
+        fails(gate, impossible(), "no layout can be")
 
 
-def test_auto_takes_the_only_layout_that_fits() -> None:
+def test_auto_takes_the_best_layout() -> None:
     alone = node(nvlink_islands=((0, 1, 2, 3, 4, 5, 6, 7),))
     told = facts(topology=topology(((0, 1, 2, 3, 4, 5, 6, 7),)))
     passes("layout", fleet_with(alone, told, layout="auto"))
 
 
 def test_auto_never_takes_more_than_two_stages_of_an_index_sharing_model_even_overridden() -> None:
-    pairs_of_two = {"layout": "auto", "gpus": [0, 1, 2, 3], "hf_overrides": {"index_topk_freq": 1}}
-    (plan,) = fleet_with(**pairs_of_two).plans
-    assert plan.layout_error is not None and "pp 4" not in plan.layout_error
-    (free,) = fleet_with(layout="auto").plans
-    assert "pp 2" in str(free.layout_error) and "pp 4" not in str(free.layout_error)
-    (llama,) = fleet_with(layout="auto", config=LLAMA).plans
-    assert "pp 4" in str(llama.layout_error)
+    for overrides in ({}, {"index_topk_freq": 1}):
+        (plan,) = fleet_with(layout="auto", hf_overrides=overrides).plans
+        assert plan.layout is not None and plan.layout.pp <= 2
+        choice = search(plan.node, plan.service, plan.facts, plan.architecture)
+        assert choice is not None
+        deep = [str(one) for one in choice.rejected if one.candidate.sizes.pp > 2 and one.candidate.order]
+        assert deep and all("stages on an index-sharing model" in text for text in deep)
 
 
 def test_one_part_for_each_stage() -> None:
@@ -142,7 +143,7 @@ def test_numa_binding_needs_to_know_the_numa_nodes() -> None:
 def test_numa_binding_needs_an_engine_that_is_known_and_a_layout() -> None:
     image = {"name": "vllm", "digest": "sha256:" + "a" * 64, "engine": "0.99.0"}
     fails("numa-bind", fleet_with(numa_bind=True, image=image), "0.99.0")
-    fails("numa-bind", ambiguous(numa_bind=True), "more than one layout")
+    fails("numa-bind", impossible(numa_bind=True), "no layout can be")
 
 
 def two(first: dict[str, Any], second: dict[str, Any]) -> FleetView:

@@ -2,49 +2,16 @@
 
 import pytest
 
-from fleet.architecture import Architecture, read_architecture
-from fleet.layout import LayoutError, auto_candidates, resolve
-from tests.fleet.builders import GLM, LLAMA, node, service
+from fleet.architecture import read_architecture
+from fleet.layout import LayoutError, resolve
+from tests.fleet.builders import GLM, node, service
 
-SWITCH = ((0, 1, 2, 3, 4, 5, 6, 7),)
 MODEL = read_architecture(GLM)
-ALL = tuple(range(8))
 
 
-def sizes(
-    islands: tuple[tuple[int, ...], ...], gpus: tuple[int, ...] = ALL, model: Architecture | None = MODEL
-) -> list[str]:
-    found = auto_candidates(node(nvlink_islands=islands), gpus, model)
-    return [f"{one.tp}/{one.pp}/{one.dp}" for one in found]
-
-
-def test_auto_keeps_tp_as_wide_as_the_islands() -> None:
-    assert sizes(SWITCH) == ["8/1/1"]
-    assert sizes(((0, 1, 2, 3), (4, 5, 6, 7))) == ["4/1/2", "4/2/1"]
-
-
-def test_auto_offers_more_than_two_stages_only_where_no_indices_are_shared() -> None:
-    pairs = ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert sizes(pairs) == ["2/1/4", "2/2/2"]
-    assert sizes(pairs, model=read_architecture(LLAMA)) == ["2/1/4", "2/2/2", "2/4/1"]
-
-
-def test_auto_offers_nothing_where_islands_differ_or_heads_do_not_divide() -> None:
-    assert sizes(((0, 1), (2, 3, 4, 5, 6, 7))) == []
-    assert sizes(((0, 1), (2, 3))) == []
-    assert sizes(((0, 1, 2), (3, 4, 5)), (0, 1, 2, 3, 4, 5)) == []
-
-
-def test_auto_looks_only_at_the_gpus_of_the_service() -> None:
-    assert sizes(SWITCH, (0, 1, 2, 3)) == ["4/1/1"]
-    assert sizes(((0, 1), (2, 3), (4, 5), (6, 7)), (0, 1)) == ["2/1/1"]
-
-
-def test_auto_without_a_single_answer_asks_with_the_choices() -> None:
-    with pytest.raises(LayoutError, match="tp 4 pp 1 dp 2, tp 4 pp 2 dp 1"):
-        resolve(node(nvlink_islands=((0, 1, 2, 3), (4, 5, 6, 7))), service(layout="auto"), MODEL)
-    with pytest.raises(LayoutError, match=r"no layout divides and fits 8 GPUs .* 64 attention heads"):
-        resolve(node(nvlink_islands=((0, 1),)), service(layout="auto"), MODEL)
+def test_auto_without_a_known_model_is_refused_with_the_reason() -> None:
+    with pytest.raises(LayoutError, match=r"auto: the model is unknown: config.json was not read"):
+        resolve(node(), service(layout="auto"), None, unknown="config.json was not read")
 
 
 def test_ranks_count_tp_first_then_stages_then_replicas() -> None:

@@ -1,0 +1,105 @@
+"""The ledger as a search asks it: one model on GPUs of one kind, whatever TP x PP x DP."""
+
+from functools import cached_property
+
+from fleet.budget import Budget
+from fleet.cache.page import CacheError
+from fleet.frozen import Frozen
+from fleet.ledger import Ledger
+from fleet.model.shape import Model, ModelError
+from fleet.serving import Serving
+from fleet.sizes import Sizes
+
+
+class StageMemory(Frozen):
+    """One rank of one stage. Bytes; tokens as the engine would print them if this stage were the only one."""
+
+    stage: int
+    first: int
+    layers: int
+    weights: int
+    available: int
+    """For KV; below zero where it does not fit."""
+    bytes_per_token: float
+    tokens: int
+    indexers: int = 0
+    drafts: int = 0
+
+
+class LedgerMemory:
+    """Ledgers of one model by size, made when first asked for. `serving` is that of the service, its sizes aside."""
+
+    def __init__(
+        self,
+        model: Model,
+        serving: Serving,
+        budget: Budget,
+        gpu_bytes: int,
+        draft_under_pipeline: bool = True,
+        draft_model: Model | None = None,
+    ) -> None:
+        """`gpu_bytes`: what the engine may use of a GPU. `draft_under_pipeline`: does the draft run there too?"""
+        self.model, self.serving, self._budget = model, serving, budget
+        self.draft_model, self._draft_under_pipeline = draft_model, draft_under_pipeline
+        self.budget = gpu_bytes
+        self._ledgers: dict[Sizes, Ledger] = {}
+        self._refused: dict[Sizes, str] = {}
+
+    def ledger(self, sizes: Sizes) -> Ledger:
+        """The ledger of these sizes. Raises ModelError or CacheError where it cannot tell."""
+        if sizes not in self._ledgers:
+            sized: dict[str, object] = {"tp": sizes.tp, "pp": sizes.pp, "dp": sizes.dp}
+            if sizes.pp > 1 and not self._draft_under_pipeline:
+                sized["draft"] = None
+            self._ledgers[sizes] = Ledger(self.model, self.serving.model_copy(update=sized), self.draft_model)
+        return self._ledgers[sizes]
+
+    def refusal(self, sizes: Sizes) -> str | None:
+        """Why the ledger cannot tell of these sizes; None where it can."""
+        if sizes not in self._refused:
+            try:
+                self.tokens(sizes, 0, 0, self.ledger(sizes).layers if sizes.pp == 1 else 1)
+                self._refused[sizes] = ""
+            except (ModelError, CacheError) as error:
+                self._refused[sizes] = str(error)
+        return self._refused[sizes] or None
+
+    @cached_property
+    def monotone(self) -> bool:
+        """One group of full attention: bytes of layers add up. Groups that are padded to each other do not."""
+        groups = self.ledger(Sizes(tp=1)).groups
+        return len(groups) == 1 and groups[0].page.family == "full"
+
+    def available(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
+        """Bytes for KV on one rank."""
+        return self._budget.available(self.ledger(sizes), stage, first, end)
+
+    def tokens(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
+        """KV tokens that fit; below zero, and falling, the more is missing."""
+        ledger = self.ledger(sizes)
+        room = self._budget.available(ledger, stage, first, end)
+        if room < 0:
+            return room // ledger.block_bytes(stage, first, end)
+        return ledger.tokens(stage, first, end, room)
+
+    def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
+        """Bytes of weights on one rank."""
+        return self.ledger(sizes).weights(stage, first, end)
+
+    def stages(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[StageMemory, ...]:
+        """Every stage of a cut."""
+        ledger, starts = self.ledger(sizes), [sum(partition[:at]) for at in range(len(partition))]
+        return tuple(
+            StageMemory(
+                stage=stage,
+                first=first,
+                layers=layers,
+                weights=ledger.weights(stage, first, first + layers),
+                available=self.available(sizes, stage, first, first + layers),
+                bytes_per_token=ledger.bytes_per_token(stage, first, first + layers),
+                tokens=self.tokens(sizes, stage, first, first + layers),
+                indexers=ledger.indexers(stage, first, first + layers),
+                drafts=len(ledger.drafts) if stage == len(partition) - 1 else 0,
+            )
+            for stage, (first, layers) in enumerate(zip(starts, partition, strict=True))
+        )
