@@ -4,6 +4,7 @@ from functools import cached_property
 
 from fleet.budget import Budget
 from fleet.cache.page import CacheError
+from fleet.cold import Cold
 from fleet.frozen import Frozen
 from fleet.ledger import Ledger
 from fleet.model.shape import Model, ModelError
@@ -34,14 +35,15 @@ class LedgerMemory:
         model: Model,
         serving: Serving,
         budget: Budget,
-        gpu_bytes: int,
+        gpu: int,
+        limit: int,
         draft_under_pipeline: bool = True,
         draft_model: Model | None = None,
     ) -> None:
-        """`gpu_bytes`: what the engine may use of a GPU. `draft_under_pipeline`: does the draft run there too?"""
+        """`gpu`: bytes of a GPU, `limit`: what the engine may use. `draft_under_pipeline`: does the draft run there?"""
         self.model, self.serving, self._budget = model, serving, budget
         self.draft_model, self._draft_under_pipeline = draft_model, draft_under_pipeline
-        self.budget = gpu_bytes
+        self.gpu, self.budget = gpu, limit
         self._ledgers: dict[Sizes, Ledger] = {}
         self._refused: dict[Sizes, str] = {}
 
@@ -85,6 +87,26 @@ class LedgerMemory:
     def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """Bytes of weights on one rank."""
         return self.ledger(sizes).weights(stage, first, end)
+
+    def range(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[int, int] | None:
+        """The pool at worst and at best, where the budget is a range; None where it was measured."""
+        if not isinstance(self._budget, Cold):
+            return None
+        ledger, found = self.ledger(sizes), []
+        for stage, first in enumerate(sum(partition[:at]) for at in range(len(partition))):
+            end = first + partition[stage]
+            low, high = self._budget.range(ledger, stage, first, end)
+            found.append((ledger.tokens(stage, first, end, low), ledger.tokens(stage, first, end, high)))
+        return min(low for low, _ in found), min(high for _, high in found)
+
+    def block(self, sizes: Sizes) -> int:
+        """Tokens of one block: a request takes whole ones."""
+        return min(group.page.block for group in self.ledger(sizes).groups)
+
+    @property
+    def source(self) -> str:
+        """Where the bytes for KV come from."""
+        return "estimated from config.json; nothing was measured on this node"
 
     def stages(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[StageMemory, ...]:
         """Every stage of a cut."""

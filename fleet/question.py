@@ -126,8 +126,9 @@ def memory_of(question: Question) -> LedgerMemory | str:
     )
     engine = question.case.engine
     under_pipeline = engine is not None and engine.speculation_under_pp
+    whole = int(memory_gib * 2**30)
     limit = int(memory_gib * question.utilization * 2**30)
-    found = LedgerMemory(model, question.serving, budget, limit, under_pipeline)
+    found = LedgerMemory(model, question.serving, budget, whole, limit, under_pipeline)
     try:
         found.ledger(Sizes(tp=1))
     except (ModelError, CacheError) as error:
