@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.compare import compare
 from cli.degenerate import degenerate
 from cli.lab import app as lab
 from cli.manifest import manifest
 from cli.patch import app as patch
+from cli.plan import plan
 from cli.pool import pool
 from cli.topology import topology
 
@@ -119,6 +121,8 @@ def status(
 
 app.command("topology")(topology)
 app.command("manifest")(manifest)
+app.command("plan")(plan)
+app.command("compare")(compare)
 app.command("pool")(pool)
 app.command("degenerate")(degenerate)
 app.add_typer(patch, name="patch")

@@ -48,12 +48,23 @@ def read_nodes(site: Site, problems: list[str]) -> dict[str, NodeFile]:
     return {file.name: file for file in files}
 
 
-def _read(path: Path, problems: list[str]) -> NodeFile | None:
+def read_node(path: Path) -> NodeDeclaration:
+    """One node by itself, of any fleet or of none yet: an address is not wanted. Raises DeclarationError."""
+    problems: list[str] = []
+    file = _read(path, problems, planned=True)
+    if problems or file is None:
+        raise DeclarationError(problems)
+    return file.declaration
+
+
+def _read(path: Path, problems: list[str], planned: bool = False) -> NodeFile | None:
     try:
         tree = read_yaml(path)
     except DeclarationError as error:
         problems.extend(error.lines)
         return None
+    if planned and tree.get("address") is None:
+        tree = tree.with_entry("address", Located("planned", tree.origin.below("address")))
     problems.extend(wrong_services(tree.get("services")))
     placed = _with_absolute_paths(tree.without("services"), path.parent)
     node = build(NodeDeclaration, placed, problems, also=("services",), name=path.stem)
@@ -61,7 +72,7 @@ def _read(path: Path, problems: list[str]) -> NodeFile | None:
         return None
     problems.extend(_wrong_groups(tree, node))
     recording = placed.get("recording")
-    if node.recording and recording and not Path(node.recording).is_file():
+    if node.recording and recording and not planned and not Path(node.recording).is_file():
         problems.append(line(recording.origin, "the file of a recorded probe", f"no file {node.recording}"))
     return NodeFile(node, tree)
 

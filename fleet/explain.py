@@ -36,12 +36,15 @@ class Request(Frozen):
         """What resident does not mean."""
         many = max(self.resident or 1, 1)
         each = -(-many // self.replicas)
-        text = f"{many} resident is not {many} times faster: prefill of a replica serialises"
+        text = f"{many} resident is not {many} times faster: a replica reads prompts one after the other"
+        if many == 1:
+            text = "prompts are read one after the other"
         if self.prefill_tokens_per_s is None:
             rate = "wall time is about prompt tokens x N / measured prefill rate"
-            return f"{text}; {rate}, and no rate is declared (prefill_tokens_per_s)"
+            return f"{text}; {rate}, which is not declared (prefill_tokens_per_s)"
         seconds = self.prompt * each / self.prefill_tokens_per_s
-        return f"{text}; {each} prompts of {self.prompt:,} tokens take about {seconds:,.0f} s to read"
+        rate = f"{self.prefill_tokens_per_s:g} tokens/s (declared)"
+        return f"{text}; {self.prompt:,} x {each} / {rate} is about {seconds:,.0f} s"
 
 
 class Explanation(Frozen):

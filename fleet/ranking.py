@@ -60,6 +60,12 @@ def choose(case: Case, memory: Memory | None, unknown: str = "") -> Choice:
         )
         usable = [one for one in found if one.problem is None]
         notes.append(f"memory is unknown ({unknown}): chosen by rules alone, over as many GPUs as the model divides by")
+    sure = [one for one in usable if not one.doubt]
+    if sure:
+        found = tuple(one.model_copy(update={"problem": one.problem or one.doubt}) for one in found)
+        usable = sure
+    elif usable:
+        notes.append("every layout that may hold does so only where memory turns out better than estimated")
     ranked, differs = _ranked(case, usable)
     best = ranked[0] if ranked else None
     losers = [Rejected(candidate=one, reason=differs(one, best)) for one in ranked[1:] if best]

@@ -33,6 +33,9 @@ class Memory(Protocol):
     def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """Bytes of weights."""
 
+    def range(self, sizes: Sizes, partition: Partition) -> tuple[int, int] | None:
+        """The pool at worst and at best, where tokens are the middle of a range."""
+
     @property
     def budget(self) -> int:
         """Bytes that the engine may use of a GPU."""
@@ -79,7 +82,10 @@ class Case(Frozen):
 
 
 class Candidate(Frozen):
-    """One layout, judged. `problem`: why it cannot be used; it may still have figures."""
+    """One layout, judged. `problem`: why it cannot be used; it may still have figures.
+
+    `doubt`: it holds only where memory turns out better than the middle of what is estimated.
+    """
 
     sizes: Sizes
     partition: Partition
@@ -94,6 +100,7 @@ class Candidate(Frozen):
     step_s: float | None = None
     """Relative cost of one step of one request: reading the weights and talking. For ranking only."""
     problem: str | None = None
+    doubt: str | None = None
 
     def __str__(self) -> str:
         text = str(self.sizes)
@@ -124,11 +131,11 @@ def _judged(case: Case, memory: Memory | None, sizes: Sizes) -> Candidate:
         against += [refused] if refused else []
     if against:
         return Candidate(sizes=sizes, partition=even, order=(), traffic=Traffic(tokens=1), problem="; ".join(against))
-    partition = _best_cut(case, memory, sizes)
+    partition = best_cut(case, memory, sizes)
     return candidate(case, memory, sizes, partition or even)
 
 
-def _best_cut(case: Case, memory: Memory | None, sizes: Sizes) -> Partition | None:
+def best_cut(case: Case, memory: Memory | None, sizes: Sizes) -> Partition | None:
     """The partition with the largest pool that the rules allow; without a ledger the most even one."""
     layers, stages = case.model.layers, sizes.pp
     few = case.cuts.only(stages)
@@ -179,8 +186,13 @@ def candidate(case: Case, memory: Memory | None, sizes: Sizes, partition: Partit
         weights=weights,
         step_s=sent.seconds + read if read is not None else None,
     )
-    problem = case.cuts.problem(partition) or _does_not_hold(case, memory, found) or _too_slow(case, found, read)
-    return found.model_copy(update={"problem": problem})
+    problem = case.cuts.problem(partition) or _too_slow(case, found, read)
+    short = _does_not_hold(case, memory, found)
+    if short and memory:
+        at_best = memory.range(sizes, partition)
+        if at_best and at_best[1] >= case.request:
+            return found.model_copy(update={"problem": problem, "doubt": f"{short} (at best {at_best[1]:,})"})
+    return found.model_copy(update={"problem": problem or short})
 
 
 def _does_not_hold(case: Case, memory: Memory | None, found: Candidate) -> str | None:
