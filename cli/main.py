@@ -14,6 +14,7 @@ from cli.manifest import manifest
 from cli.patch import app as patch
 from cli.plan import plan
 from cli.pool import pool
+from cli.probe import probe
 from cli.topology import topology
 
 app = typer.Typer(
@@ -126,6 +127,7 @@ app.command("compare")(compare)
 app.command("pool")(pool)
 app.command("degenerate")(degenerate)
 app.add_typer(patch, name="patch")
+app.command("probe")(probe)
 app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")
 
 

@@ -7,6 +7,16 @@ from probes.evidence import Endpoint, Frozen, Limits
 from probes.exchange import Deadline, ExchangeError, refused, send, shortened
 
 FINISHED = ("stop", "length", "tool_calls")
+TOKENS = 64
+"""What an answer may have where the limits do not say."""
+
+
+class ToolCall(Frozen):
+    """A call that the model asks for. `arguments` is text, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 class Answer(Frozen):
@@ -19,6 +29,9 @@ class Answer(Frozen):
     completion_tokens: int
     first_token_s: float
     seconds: float
+    tool_calls: tuple[ToolCall, ...] = ()
+    cached_tokens: int | None = None
+    """Prompt tokens that the engine took from its prefix cache; None where it does not tell."""
 
     @property
     def said(self) -> str:
@@ -37,18 +50,45 @@ def ask(endpoint: Endpoint, question: str, limits: Limits, deadline: Deadline | 
     `deadline` is the caller's, where the question is a part of something longer.
     """
     deadline = deadline or Deadline(limits.total_s, limits.connect_s)
+    answer = chat(
+        endpoint,
+        [{"role": "user", "content": question}],
+        deadline,
+        max_tokens=limits.max_tokens or TOKENS,
+        first_token_s=limits.first_token_s,
+    )
+    if not answer.said.strip():
+        raise ExchangeError("an answer with text", f"no text (finish_reason {answer.finish_reason})")
+    return answer
+
+
+def chat(
+    endpoint: Endpoint,
+    messages: list[dict[str, Any]],
+    deadline: Deadline,
+    *,
+    max_tokens: int,
+    first_token_s: float | None = None,
+    temperature: float = 0,
+    **fields: Any,
+) -> Answer:
+    """The whole answer to messages, streamed; `fields` are more of the request's. An answer may be without text.
+
+    Raises ExchangeError as `ask` does.
+    """
     url = f"{endpoint.url}/v1/chat/completions"
     body = {
         "model": endpoint.model,
-        "messages": [{"role": "user", "content": question}],
-        "max_tokens": limits.max_tokens,
-        "temperature": 0,
+        "messages": messages,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **fields,
     }
     reader = _Reader()
     own = deadline.sooner(None)
-    with send("POST", url, own.sooner(limits.first_token_s), endpoint.headers, body) as response:
+    with send("POST", url, own.sooner(first_token_s), endpoint.headers, body) as response:
         if response.status != 200:
             raise refused(f"POST {url}", response.status, response.text())
         if response.content_type != "text/event-stream":
@@ -61,7 +101,7 @@ def ask(endpoint: Endpoint, question: str, limits: Limits, deadline: Deadline | 
                 response.until(own)
             if reader.done:
                 break
-    return reader.answer(limits.max_tokens, own.passed_s)
+    return reader.answer(max_tokens, own.passed_s)
 
 
 class _Reader:
@@ -74,6 +114,7 @@ class _Reader:
         self._finish_reason: str | None = None
         self._usage: dict[str, Any] | None = None
         self._first_token_s: float | None = None
+        self._calls: dict[int, dict[str, str]] = {}
 
     def take(self, line: str, passed_s: float) -> bool:
         """One line of the stream. True where it brought the first token."""
@@ -93,28 +134,41 @@ class _Reader:
             self._text.append(delta.get("content") or "")
             # renamed in vLLM between 0.11 and 0.16; older engines send the second
             self._reasoning.append(delta.get("reasoning") or delta.get("reasoning_content") or "")
-        if self._first_token_s is None and any(self._text + self._reasoning):
+            for part in delta.get("tool_calls") or []:
+                self._call(part)
+        if self._first_token_s is None and (self._calls or any(self._text + self._reasoning)):
             self._first_token_s = passed_s
             return True
         return False
+
+    def _call(self, part: Any) -> None:
+        """A piece of a tool call: the name comes once, the arguments bit by bit."""
+        function = part.get("function") if isinstance(part, dict) else None
+        index = part.get("index") if isinstance(part, dict) else None
+        if not isinstance(index, int) or not isinstance(function or {}, dict):
+            raise ExchangeError("tool calls with index and function", shortened(json.dumps(part)))
+        call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
+        call["id"] = call["id"] or str(part.get("id") or "")
+        for name in ("name", "arguments"):
+            call[name] += str((function or {}).get(name) or "")
 
     def answer(self, max_tokens: int, seconds: float) -> Answer:
         said = "".join(self._text) or "".join(self._reasoning)
         if not self.done:
             raise ExchangeError("a whole answer", f"a stream cut after {shortened(said)!r}")
-        if not said.strip() or self._first_token_s is None:
-            raise ExchangeError("an answer with text", f"no text (finish_reason {self._finish_reason})")
         if self._finish_reason not in FINISHED:
             raise ExchangeError(f"finish_reason {' or '.join(FINISHED)}", f"{self._finish_reason}")
-        prompt, completion = _counted(self._usage, max_tokens)
+        prompt, completion = counted(self._usage, max_tokens)
         return Answer(
             text="".join(self._text),
             reasoning="".join(self._reasoning),
             finish_reason=self._finish_reason,
             prompt_tokens=prompt,
             completion_tokens=completion,
-            first_token_s=self._first_token_s,
+            first_token_s=seconds if self._first_token_s is None else self._first_token_s,
             seconds=seconds,
+            tool_calls=tuple(ToolCall.model_validate(call) for _, call in sorted(self._calls.items())),
+            cached_tokens=_cached(self._usage),
         )
 
 
@@ -131,7 +185,7 @@ def _parse(data: str) -> dict[str, Any]:
     return event
 
 
-def _counted(usage: dict[str, Any] | None, max_tokens: int) -> tuple[int, int]:
+def counted(usage: dict[str, Any] | None, max_tokens: int) -> tuple[int, int]:
     """Prompt and completion tokens, where they can be true."""
     wanted = f"a usage of at least 1 prompt token and 1 to {max_tokens} completion tokens that add up"
     if not isinstance(usage, dict):
@@ -142,3 +196,9 @@ def _counted(usage: dict[str, Any] | None, max_tokens: int) -> tuple[int, int]:
     if prompt < 1 or not 1 <= completion <= max_tokens:
         raise ExchangeError(wanted, shortened(json.dumps(usage)))
     return prompt, completion
+
+
+def _cached(usage: dict[str, Any] | None) -> int | None:
+    details = (usage or {}).get("prompt_tokens_details")
+    found = details.get("cached_tokens") if isinstance(details, dict) else None
+    return found if isinstance(found, int) else None

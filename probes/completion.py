@@ -8,10 +8,10 @@ import time
 
 from pydantic import JsonValue
 
+from fleet.degeneration import judge
 from probes.ask import Answer, ask
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, get, shortened
-from probes.repetition import looped
 
 SETTLE_S = 0.3
 """An engine that dies of its last answer takes a moment to be gone."""
@@ -25,11 +25,11 @@ def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
     times = f"{limits.answers} answers" if limits.answers > 1 else "an answer"
     wanted, passed = f"{times} of {endpoint.model} within {limits.total_s:g} s", False
     try:
-        details["models"] = list(_served(endpoint, deadline))
+        details["models"] = list(served(endpoint, deadline))
         for _ in range(limits.answers):
             answer = ask(endpoint, QUESTION, limits, deadline)
             details.update(_told(endpoint, answer))
-            _refuse_loop(answer)
+            refuse_loop(answer)
         time.sleep(SETTLE_S)
         get(f"{endpoint.url}/health", deadline)
         found, passed = f"{times}, the last {answer}", True
@@ -45,7 +45,7 @@ def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
     )
 
 
-def _served(endpoint: Endpoint, deadline: Deadline) -> list[str]:
+def served(endpoint: Endpoint, deadline: Deadline) -> list[str]:
     """Names that the engine serves; the wanted one must be among them."""
     url = f"{endpoint.url}/v1/models"
     text = get(url, deadline, endpoint.headers)
@@ -58,11 +58,11 @@ def _served(endpoint: Endpoint, deadline: Deadline) -> list[str]:
     return names
 
 
-def _refuse_loop(answer: Answer) -> None:
+def refuse_loop(answer: Answer) -> None:
     """An answer that ends by itself is no loop, whatever it repeats."""
-    passage = looped(answer.said) if answer.finish_reason == "length" else None
-    if passage is not None:
-        raise ExchangeError("an answer that ends or goes on", f"a loop: {shortened(passage)!r} again and again")
+    judgement = judge(answer.said, answer.finish_reason) if answer.finish_reason == "length" else None
+    if judgement is not None and judgement.degenerate:
+        raise ExchangeError("an answer that ends or goes on", f"a loop: {shortened(judgement.why)}")
 
 
 def _told(endpoint: Endpoint, answer: Answer) -> dict[str, JsonValue]:

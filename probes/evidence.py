@@ -2,6 +2,7 @@
 
 A probe is one file with a function `probe(endpoint: Endpoint, limits: Limits) -> Evidence`. It asks one question of a
 running engine over HTTP. A failure is evidence too: a probe raises nothing and ends within `limits.total_s`.
+One that takes long may have a third parameter `say`: a function that it tells how far it is.
 """
 
 from typing import Annotated
@@ -44,19 +45,6 @@ class Endpoint(Frozen):
         return text.replace(secret, "***") if secret else text
 
 
-class Limits(Frozen):
-    """How long a probe may take and how much it may ask for. Times in seconds."""
-
-    total_s: Seconds = 120.0
-    """Over everything the probe does, name resolution and connections included."""
-    connect_s: Seconds = 5.0
-    first_token_s: Seconds | None = None
-    """From a request to the first token of its answer; None where only the total counts."""
-    answers: Annotated[int, Field(ge=1)] = 2
-    """Completions that must be right, one after the other: the first alone does not show an engine that dies of it."""
-    max_tokens: Annotated[int, Field(ge=1)] = 64
-
-
 class Evidence(Frozen):
     """What one probe wanted and what it found. `details` are numbers and texts for the report."""
 
@@ -66,8 +54,40 @@ class Evidence(Frozen):
     found: str
     seconds: float
     details: dict[str, JsonValue] = {}
+    degraded: bool = False
+    """Not passed, and yet the engine did answer: worse than is wanted, not broken."""
+
+    @property
+    def status(self) -> str:
+        """`passed`, `degraded` or `failed`."""
+        return "passed" if self.passed else "degraded" if self.degraded else "failed"
 
     def __str__(self) -> str:
         if self.passed:
             return f"{self.probe} passed in {self.seconds:.2f} s: {self.found}"
-        return f"{self.probe} FAILED after {self.seconds:.2f} s: wanted {self.wanted}, found {self.found}"
+        how = "DEGRADED" if self.degraded else "FAILED"
+        return f"{self.probe} {how} after {self.seconds:.2f} s: wanted {self.wanted}, found {self.found}"
+
+
+class Limits(Frozen):
+    """How long a probe may take and how much it may ask for. Times in seconds. None: as the probe thinks best."""
+
+    total_s: Seconds = 120.0
+    """Over everything the probe does, name resolution and connections included."""
+    connect_s: Seconds = 5.0
+    first_token_s: Seconds | None = None
+    """From a request to the first token of its answer; None where only the total counts."""
+    answers: Annotated[int, Field(ge=1)] = 2
+    """Completions that must be right, one after the other: the first alone does not show an engine that dies of it."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of one answer."""
+    trials: Annotated[int, Field(ge=1)] | None = None
+    """How often a probe that counts asks."""
+    concurrency: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Requests at once; where a probe goes through several, all of them."""
+    lengths: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Prompt lengths in tokens."""
+    rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Requests a second, sent whether or not those before them are answered."""
+    before: Evidence | None = None
+    """What the same probe found where all was well: the baseline."""

@@ -9,10 +9,20 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 from probes.evidence import Endpoint, Evidence, Limits
 
-Probe = Callable[[Endpoint, Limits], Evidence]
+Say = Callable[[str], None]
+
+
+class Probe(Protocol):
+    """A probe as it is called: it raises nothing. `say` gets lines of progress."""
+
+    def __call__(self, endpoint: Endpoint, limits: Limits, say: Say = ...) -> Evidence: ...
+
+
+Function = Callable[..., Evidence]
 
 _OURS = Path(__file__).resolve().parent
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -56,7 +66,7 @@ def _imported(name: str, path: Path) -> ModuleType:
     return module
 
 
-def _function(path: Path, module: ModuleType) -> Probe:
+def _function(path: Path, module: ModuleType) -> Function:
     function = getattr(module, "probe", None)
     if not callable(function):
         raise ProbeNotLoaded(f"probe {path}: wanted a function probe(endpoint, limits), found none")
@@ -65,15 +75,26 @@ def _function(path: Path, module: ModuleType) -> Probe:
     except TypeError:
         signature = inspect.signature(function)
         raise ProbeNotLoaded(f"probe {path}: wanted probe(endpoint, limits), found probe{signature}") from None
-    found: Probe = function
+    found: Function = function
     return found
 
 
-def _guarded(name: str, path: Path, function: Probe) -> Probe:
-    def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
+def _tells(function: Function) -> bool:
+    """Does it take a third argument, to which it tells how far it is?"""
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    return True
+
+
+def _guarded(name: str, path: Path, function: Function) -> Probe:
+    tells = _tells(function)
+
+    def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evidence:
         start = time.monotonic()
         try:
-            found: object = function(endpoint, limits)
+            found: object = function(endpoint, limits, say) if tells else function(endpoint, limits)
         except Exception as error:  # a broken probe must not end a rollout without its undo
             found = f"{type(error).__name__}: {error}"
         if isinstance(found, Evidence):

@@ -1,11 +1,12 @@
-"""What the stand-in says: the same words for the same prompt, and right sums."""
+"""What the stand-in says: the same words for the same prompt, and what it knows."""
 
 from __future__ import annotations
 
 import itertools
-import re
 import zlib
 from collections.abc import Iterator
+
+from . import knowledge
 
 SENTENCES = (
     "A rollout moves one node at a time.",
@@ -19,11 +20,6 @@ SENTENCES = (
 )
 LOOP = "and then the same thing again"
 
-_SUM = re.compile(
-    r"(?:what is|what's|compute|calculate)\s+(-?\d{1,9})\s*([-+*/x×]|plus|minus|times)\s*(-?\d{1,9})",
-    re.IGNORECASE,
-)
-
 
 class Plan:
     """An answer decided in advance. `pieces` are its tokens: words, each with the space before it."""
@@ -34,14 +30,29 @@ class Plan:
         self.stop_reason = stop_reason
 
 
-def plan(prompt: str, max_tokens: int, stops: list[str], endless: bool, ignore_eos: bool) -> Plan:
-    """The answer to a prompt. `endless` never ends by itself and obeys no stop text: only max_tokens ends it."""
-    words = _words(prompt)
-    if endless:
-        first = itertools.islice(words, _length(prompt))
-        looping = itertools.chain(first, itertools.cycle(LOOP.split()))
+def plan(
+    prompt: str,
+    max_tokens: int,
+    stops: list[str],
+    endless: bool,
+    ignore_eos: bool,
+    *,
+    question: str | None = None,
+    rambling: bool = False,
+    dull: bool = False,
+) -> Plan:
+    """The answer to a prompt, of which `question` is the part that is asked (None: all of it).
+
+    `endless` loops and `rambling` goes on with something new: neither ends by itself nor obeys a stop text, only
+    max_tokens ends it. `dull` answers wrongly.
+    """
+    answer = knowledge.reply(prompt, prompt if question is None else question, dull)
+    words = _words(prompt, answer)
+    if endless or rambling:
+        first = words if rambling else itertools.islice(words, _length(prompt, answer))
+        looping = first if rambling else itertools.chain(first, itertools.cycle(LOOP.split()))
         return Plan(_pieces(itertools.islice(looping, max_tokens)), "length")
-    length = max_tokens if ignore_eos else _length(prompt)
+    length = max_tokens if ignore_eos else _length(prompt, answer)
     text = " ".join(itertools.islice(words, min(length, max_tokens)))
     reason = "stop" if length <= max_tokens and not ignore_eos else "length"
     found = sorted((text.find(stop), stop) for stop in stops if stop and stop in text)
@@ -61,41 +72,22 @@ def _pieces(words: Iterator[str]) -> Iterator[str]:
         yield word if index == 0 else " " + word
 
 
-def _words(prompt: str) -> Iterator[str]:
-    """Words without end; the first `_length(prompt)` of them are the answer."""
-    total = _sum(prompt)
-    if total is not None:
-        yield from f"The answer is {total}.".split()
+def _words(prompt: str, answer: str | None) -> Iterator[str]:
+    """Words without end; the first `_length` of them are the answer."""
+    if answer is not None:
+        yield from answer.split()
     start = zlib.crc32(prompt.encode())
     while True:
         yield from SENTENCES[start % len(SENTENCES)].split()
         start = zlib.crc32(start.to_bytes(4, "big"))
 
 
-def _length(prompt: str) -> int:
-    """Words of the whole answer: a sum alone, or two to four sentences."""
-    total = _sum(prompt)
-    if total is not None:
-        return len(f"The answer is {total}.".split())
+def _length(prompt: str, answer: str | None) -> int:
+    """Words of the whole answer: what is known alone, or two to four sentences."""
+    if answer is not None:
+        return len(answer.split())
     start, words = zlib.crc32(prompt.encode()), 0
     for _ in range(2 + start // 7 % 3):
         words += len(SENTENCES[start % len(SENTENCES)].split())
         start = zlib.crc32(start.to_bytes(4, "big"))
     return words
-
-
-def _sum(prompt: str) -> str | None:
-    sums = list(_SUM.finditer(prompt))
-    if not sums:
-        return None
-    match = sums[-1]  # the last question is the one that is asked
-    left, right, sign = int(match[1]), int(match[3]), match[2].lower()
-    if sign in ("+", "plus"):
-        return str(left + right)
-    if sign in ("-", "minus"):
-        return str(left - right)
-    if sign == "/":
-        if right == 0:
-            return "undefined"
-        return str(left // right) if left % right == 0 else f"{left / right:.6g}"
-    return str(left * right)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 import time
 
-from . import answers, completions
+from . import completions
 from .arguments import Settings
 from .faults import FaultError, Faults
 from .metrics import Load
 from .server import REASONS, Disconnected, Exchange, Pace
 from .startup import VERSION, log, uvicorn
 
+AT_START = ("slow-start", "crash-start", "crash-after", "first-completion-500", "completion-500")
+"""Faults that are not drawn once for each answer."""
 ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 
 
@@ -28,6 +31,8 @@ class Api:
         self._faults = faults
         self._max_model_len = max_model_len
         self._tokens_per_s = float(environ.get("VLLM_STANDIN_TOKENS_PER_S", "2000"))
+        self._prefill_tokens_per_s = float(environ.get("VLLM_STANDIN_PREFILL_TOKENS_PER_S", "0"))
+        self._prefixes = Prefixes()
         env_key = environ.get("VLLM_API_KEY", "")
         self._keys = [key for key in (*settings.api_keys, env_key) if key]
         self._created = int(time.time())
@@ -53,6 +58,7 @@ class Api:
             "/v1/models": ("GET", self._models),
             "/v1/chat/completions": ("POST", self._complete),
             "/v1/completions": ("POST", self._complete),
+            "/v1/responses": ("POST", self._complete),
         }
         if exchange.path.startswith("/v1") and not self._allowed(exchange):
             return exchange.json(401, {"error": "Unauthorized"})
@@ -78,6 +84,11 @@ class Api:
 
     def _metrics(self, exchange: Exchange) -> None:
         exchange.answer(200, self._load.text().encode(), "text/plain; version=0.0.4; charset=utf-8")
+
+    def _prefill(self, exchange: Exchange, asked: completions.Asked) -> None:
+        """The time that a prompt takes, less what is cached; none unless VLLM_STANDIN_PREFILL_TOKENS_PER_S says so."""
+        if self._prefill_tokens_per_s > 0:
+            exchange.pause((asked.prompt_tokens - asked.cached_tokens) / self._prefill_tokens_per_s)
 
     def _models(self, exchange: Exchange) -> None:
         models = [
@@ -105,13 +116,18 @@ class Api:
         first = next(self._asked) == 1
         if "completion-500" in faults or ("first-completion-500" in faults and first):
             raise completions.Refused(500, ENGINE_DEAD, "InternalServerError")
+        struck = {kind for kind, fault in faults.items() if kind not in AT_START and self._faults.strikes(fault)}
+        if "busy" in struck:
+            raise completions.Refused(503, "the engine is overloaded", "ServiceUnavailableError")
+        if "throttle" in struck:
+            raise completions.Refused(429, "too many requests", "TooManyRequestsError")
         with self._load.request(asked.prompt_tokens) as engine:
-            if self._faults.strikes(faults.get("hang")):
-                while True:
-                    exchange.pause(3600)
-            endless = self._faults.strikes(faults.get("loop"))
-            plan = answers.plan(asked.prompt, asked.max_tokens, asked.stops, endless, asked.ignore_eos)
-            writer = completions.Writer(exchange, asked, plan, Pace(exchange, self._tokens_per_s))
+            while "hang" in struck:
+                exchange.pause(3600)
+            asked.cached_tokens = self._prefixes.take(asked.prompt)
+            self._prefill(exchange, asked)
+            plan = completions.plan(asked, struck)
+            writer = completions.Writer(exchange, asked, plan, Pace(exchange, self._tokens_per_s), struck)
             try:
                 writer.write()
             except Disconnected:
@@ -122,6 +138,29 @@ class Api:
         crash = faults.get("crash-after")
         if crash and answered >= crash.amount and self._faults.strikes(crash):
             die(f"fault crash-after: {answered} requests answered")
+
+
+class Prefixes:
+    """What a prefix cache would hold: blocks of 16 words, each with all that stands before it."""
+
+    BLOCK = 16
+    MOST = 200_000
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._guard = threading.Lock()
+
+    def take(self, prompt: str) -> int:
+        """Tokens of the prompt that are cached; all of its whole blocks are from now on."""
+        words, so_far, cached = prompt.split(), 0, 0
+        with self._guard:
+            if len(self._seen) > self.MOST:
+                self._seen.clear()
+            for end in range(self.BLOCK, len(words), self.BLOCK):  # the last token is always computed
+                so_far = hash((so_far, *words[end - self.BLOCK : end]))
+                cached = end if so_far in self._seen and cached == end - self.BLOCK else cached
+                self._seen.add(so_far)
+        return cached
 
 
 def die(why: str) -> None:

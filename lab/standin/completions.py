@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from . import answers
+from . import answers, knowledge, responses
 from .arguments import Settings
 from .server import Exchange, Pace
 
@@ -30,7 +30,15 @@ class Asked:
     def __init__(self, fields: dict[str, object], chat: bool, max_model_len: int) -> None:
         self.chat = chat
         self.model = fields.get("model")
-        self.prompt = _chat_prompt(fields.get("messages")) if chat else _text_prompt(fields.get("prompt"))
+        messages = fields.get("messages")
+        self.prompt = _chat_prompt(messages) if chat else _text_prompt(fields.get("prompt"))
+        self.question = _chat_prompt(messages[-1:]) if chat and isinstance(messages, list) else self.prompt
+        self.tool_result = self.question if chat and _role(messages) == "tool" else None
+        self.tools = _tools(fields) if chat else []
+        self.cached_tokens = 0
+        self.responses = False
+        self.prompt_details = False
+        self.call: tuple[str, str] | None = None
         self.prompt_tokens = answers.count(self.prompt)
         self.max_tokens = self._limit(fields, max_model_len)
         stop = fields.get("stop") or []
@@ -68,7 +76,14 @@ def read(exchange: Exchange, settings: Settings, max_model_len: int) -> Asked:
         raise Refused(400, f"JSON decode error: {error}") from None
     if not isinstance(fields, dict):
         raise Refused(400, f"wanted a JSON object, found {type(fields).__name__}")
-    asked = Asked(fields, exchange.path.endswith("/chat/completions"), max_model_len)
+    to_responses = exchange.path.endswith("/responses")
+    if to_responses:
+        fields = responses.as_chat(fields)
+    asked = Asked(fields, to_responses or exchange.path.endswith("/chat/completions"), max_model_len)
+    asked.responses = to_responses
+    asked.prompt_details = "enable-prompt-tokens-details" in settings.flags
+    if asked.tools and fields.get("tool_choice", "auto") == "auto" and "enable-auto-tool-choice" not in settings.flags:
+        raise Refused(400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
     asked.model = asked.model or settings.served_names[0]
     if asked.model not in settings.served_names:
         raise Refused(404, f"The model `{asked.model}` does not exist.", "NotFoundError", "model")
@@ -100,14 +115,52 @@ def _text_prompt(prompt: object) -> str:
     return prompt
 
 
+def _role(messages: object) -> object:
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return last.get("role") if isinstance(last, dict) else None
+
+
+def _tools(fields: dict[str, object]) -> list[dict[str, object]]:
+    tools = fields.get("tools")
+    if fields.get("tool_choice") == "none" or not isinstance(tools, list):
+        return []
+    return [tool for tool in tools if isinstance(tool, dict)]
+
+
+def plan(asked: Asked, struck: set[str]) -> answers.Plan:
+    """What is answered. `struck` are the faults that strike this time."""
+    if asked.tools and asked.tool_result is None:
+        name, arguments = knowledge.call(asked.tools, asked.question)
+        asked.call = (name, arguments[:-1] if "bad-arguments" in struck else arguments)
+        return answers.Plan(iter(arguments.split(" ")), "tool_calls")
+    stops = [] if "ignore-stop" in struck else asked.stops
+    question = knowledge.result(asked.tool_result) if asked.tool_result is not None else None
+    most = asked.max_tokens + 7 if "ignore-max-tokens" in struck else asked.max_tokens
+    if question is not None and not struck & {"loop", "ramble"}:
+        return answers.Plan(iter([f"{' ' if n else ''}{word}" for n, word in enumerate(question.split())]), "stop")
+    return answers.plan(
+        asked.prompt,
+        most,
+        stops,
+        "loop" in struck,
+        asked.ignore_eos,
+        question=asked.question,
+        rambling="ramble" in struck,
+        dull="dull" in struck,
+    )
+
+
 class Writer:
     """Writes one answer. `tokens` counts what was generated so far, also when the client leaves."""
 
-    def __init__(self, exchange: Exchange, asked: Asked, plan: answers.Plan, pace: Pace) -> None:
+    def __init__(
+        self, exchange: Exchange, asked: Asked, plan: answers.Plan, pace: Pace, struck: set[str] = frozenset()
+    ) -> None:
         self._exchange = exchange
         self._asked = asked
         self._plan = plan
         self._pace = pace
+        self._struck = struck
         self.tokens = 0
         self._frame = {
             "id": ("chatcmpl-" if asked.chat else "cmpl-") + os.urandom(8).hex(),
@@ -123,24 +176,64 @@ class Writer:
         if self._asked.stream:
             return self._stream()
         text = "".join(self._pieces())
+        if self._asked.responses:
+            return self._json(responses.document(self._asked, text, self._plan.finish_reason, self.tokens))
         choice: dict[str, object] = {"index": 0, "logprobs": None, **self._ending()}
-        if self._asked.chat:
-            choice["message"] = {"role": "assistant", "content": text, "tool_calls": []}
+        if self._asked.call is not None:
+            choice["message"] = {"role": "assistant", "content": None, "tool_calls": [self._call(self._asked.call)]}
+        elif self._asked.chat:
+            choice["message"] = {"role": "assistant", "content": text}
         else:
             choice["text"] = text
-        self._exchange.json(200, {**self._frame, "choices": [choice], "usage": self._usage()})
+        return self._json({**self._frame, "choices": [choice], "usage": self._usage()})
+
+    def _json(self, document: dict[str, object]) -> None:
+        if "cut" in self._struck:
+            self._exchange.cut()
+        if "not-json" in self._struck:
+            return self._exchange.answer(200, b"<html>not JSON</html>")
+        return self._exchange.json(200, document)
 
     def _stream(self) -> None:
         self._exchange.start_stream()
         if self._asked.chat:
             self._choice({"role": "assistant", "content": ""}, {"finish_reason": None})
-        for piece in self._pieces():
-            self._choice({"content": piece} if self._asked.chat else piece, {"finish_reason": None})
+        if self._asked.call is not None:
+            self._stream_call(self._asked.call)
+        else:
+            for piece in self._pieces():
+                if self.tokens > 2:
+                    self._stumble()
+                self._choice({"content": piece} if self._asked.chat else piece, {"finish_reason": None})
+        self._stumble()
         self._choice({} if self._asked.chat else "", self._ending())
         if self._asked.include_usage:
             self._event({**self._frame, "choices": [], "usage": self._usage()})
         self._exchange.event("[DONE]")
         self._exchange.end_stream()
+
+    def _stumble(self) -> None:
+        if "cut" in self._struck:
+            self._exchange.cut()
+        if "not-json" in self._struck:
+            self._exchange.event("{not JSON")
+
+    def _stream_call(self, call: tuple[str, str]) -> None:
+        """The name first, then the arguments bit by bit, as vLLM's tool parsers send them."""
+        begun = self._call((call[0], ""))
+        self._choice({"tool_calls": [{"index": 0, **begun}]}, {"finish_reason": None})
+        list(self._pieces())
+        for part in (call[1][: len(call[1]) // 2], call[1][len(call[1]) // 2 :]):
+            delta = {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}
+            self._choice(delta, {"finish_reason": None})
+
+    def _call(self, call: tuple[str, str]) -> dict[str, object]:
+        name, arguments = call
+        return {
+            "id": "chatcmpl-tool-" + os.urandom(8).hex(),
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
 
     def _pieces(self) -> Iterator[str]:
         for piece in self._plan.pieces:
@@ -159,9 +252,11 @@ class Writer:
         return {"finish_reason": self._plan.finish_reason, "stop_reason": self._plan.stop_reason}
 
     def _usage(self) -> dict[str, object]:
+        details = {"cached_tokens": self._asked.cached_tokens} if self._asked.prompt_details else None
+        tokens = 10**9 if "absurd-usage" in self._struck else self.tokens
         return {
             "prompt_tokens": self._asked.prompt_tokens,
-            "total_tokens": self._asked.prompt_tokens + self.tokens,
-            "completion_tokens": self.tokens,
-            "prompt_tokens_details": None,
+            "total_tokens": self._asked.prompt_tokens + tokens,
+            "completion_tokens": tokens,
+            "prompt_tokens_details": details,
         }

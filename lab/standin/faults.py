@@ -10,6 +10,16 @@ again at every request, so that a running engine can be broken and mended. A mis
     hang[:p=P]                healthy, but completions are never answered
     crash-after:K[:p=P]       dies as soon as the K-th completion is answered, and at each later one if it lived
     loop[:p=P]                answers repeat themselves and stop only at max_tokens
+    ramble[:p=P]              answers go on with something new and stop only at max_tokens
+    dull[:p=P]                sums, facts and repetitions are wrong
+    bad-arguments[:p=P]       arguments of a tool call are no JSON
+    busy[:p=P]                completions answer 503
+    throttle[:p=P]            completions answer 429
+    not-json[:p=P]            what should be JSON is not
+    cut[:p=P]                 the connection ends in the middle of an answer
+    absurd-usage[:p=P]        usage counts that cannot be true
+    ignore-stop               stop texts have no effect
+    ignore-max-tokens         an answer is as long as it is
 
 P is a probability between 0 and 1, drawn each time the fault could strike; VLLM_STANDIN_SEED makes the draws
 repeatable. An unknown fault is an error: a typo must not look like a healthy engine.
@@ -21,8 +31,21 @@ import random
 import threading
 
 AMOUNT = {"slow-start": "seconds", "crash-after": "requests"}
-CHANCE = {"hang", "crash-start", "crash-after", "loop"}
-PLAIN = {"first-completion-500", "completion-500"}
+CHANCE = {
+    "hang",
+    "crash-start",
+    "crash-after",
+    "loop",
+    "ramble",
+    "dull",
+    "bad-arguments",
+    "busy",
+    "throttle",
+    "not-json",
+    "cut",
+    "absurd-usage",
+}
+PLAIN = {"first-completion-500", "completion-500", "ignore-stop", "ignore-max-tokens"}
 
 
 class FaultError(ValueError):

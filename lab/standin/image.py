@@ -23,9 +23,11 @@ ENGINE = (
     "completions",
     "engine",
     "faults",
+    "knowledge",
     "metrics",
     "model",
     "pool",
+    "responses",
     "server",
     "startup",
 )

@@ -94,3 +94,20 @@ def test_a_long_answer_is_judged_as_well() -> None:
     long = prose(random.Random(5), 4000)
     assert not judge(long, "length").degenerate
     assert judge(long + "So it is. Now again: " * 12, "length").degenerate
+
+
+@pytest.mark.parametrize(
+    ("text", "looped"),
+    [
+        ("The answer is 4." + " and so on" * 10, True),
+        ("right" + " and then the same thing" * 4 + " and then", True),
+        ("对" + "然后又是一样的事情" * 6, True),
+        ("The answer is 4.", False),
+        ("Well...", False),
+        ("la la la", False),
+        ("1000000000", False),
+        ("no no no no, but then it goes on and on with new things to say about it all", False),
+    ],
+)
+def test_a_short_answer_that_was_cut_is_judged_as_well(text: str, looped: bool) -> None:
+    assert judge(text, "length", 32).degenerate is looped

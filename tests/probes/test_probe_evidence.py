@@ -2,7 +2,6 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.repetition import looped
 
 
 def test_an_endpoint_has_no_path() -> None:
@@ -31,21 +30,3 @@ def test_evidence_reads_like_a_log_line() -> None:
     assert str(failed) == "completion FAILED after 1.23 s: wanted HTTP 200, found HTTP 500: oh"
     passed = failed.model_copy(update={"passed": True, "found": "'4'"})
     assert str(passed) == "completion passed in 1.23 s: '4'"
-
-
-@pytest.mark.parametrize(
-    ("text", "passage"),
-    [
-        ("The answer is 4." + " and so on" * 10, "and so on"),
-        ("right" + " and then the same thing" * 4 + " and then", "the same thing and then"),
-        ("对" + "然后又是一样的事情" * 6, "然后又是一样的事情"),
-        ("The answer is 4.", None),
-        ("Well...", None),
-        ("la la la", None),
-        ("1000000000", None),
-        ("no no no no, but then it goes on and on with new things to say about it all", None),
-        ("", None),
-    ],
-)
-def test_loops_are_found(text: str, passage: str | None) -> None:
-    assert looped(text) == passage

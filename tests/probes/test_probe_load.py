@@ -48,7 +48,7 @@ def test_a_name_is_a_name(name: str) -> None:
 
 def test_what_is_not_there_names_the_folders(tmp_path: Path) -> None:
     with pytest.raises(ProbeNotLoaded) as error:
-        load("needle", [tmp_path])
+        load("absent", [tmp_path])
     assert str(tmp_path) in str(error.value)
     assert str(Path(completion.__file__).parent) in str(error.value)
 
