@@ -100,6 +100,7 @@ class Engine:
                 time.sleep(slow / startup.SHARDS)
 
     def _serve(self) -> int:
+        self._server.listen()  # before the log says so: who reads it connects at once
         startup.serving(self._settings.host, self._server.port)
         cut = self._server.serve(self._settings.shutdown_timeout)
         if cut:

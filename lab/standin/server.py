@@ -120,12 +120,15 @@ class Server:
         self.stopping = False
         threading.stack_size(512 * 1024)
 
+    def listen(self) -> None:
+        """From now on connections wait for `serve`; before, they are refused."""
+        self._socket.listen(512)
+
     def serve(self, shutdown_timeout: float) -> int:
         """Accepts until `stop`, then lets what is under way finish for that many seconds.
 
         Gives the number of exchanges that were cut.
         """
-        self._socket.listen(512)
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
