@@ -40,7 +40,7 @@ def test_a_good_engine_passes_the_whole_suite_again_and_again(model: Path) -> No
 @pytest.mark.parametrize(
     ("fault", "probe", "status", "says"),
     [
-        ("loop:p=0.2", "degeneration", "degraded", "same thing again"),
+        ("loop:p=0.2", "degeneration", "degraded", "characters are "),
         ("ramble:p=0.2", "degeneration", "degraded", "did not end within 256 tokens"),
         ("loop", "smoke", "failed", "a loop"),
         ("dull", "quality", "degraded", "wrong now: "),
