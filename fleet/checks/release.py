@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from fleet.difference import MEANING, secret_words, wrong_files
+from fleet.difference import MEANING, FileDiff, secret_words, wrong_files
 from fleet.drift import Case, Seen, check
 from fleet.known import Undecidable
 
@@ -29,14 +29,10 @@ def files(case: Case) -> Iterator[Seen]:
     if lies is None or lies.current != case.release.id:
         return
     for file in wrong_files(lies, case.release):
-        diff = tuple(file.diff.lines()) if file.diff else ()
-        # The diff of a file of the release reads from what should be to what is there.
-        yield Seen(want=f"{file.path} as released", got=file.problem, diff=_turned(diff))
-
-
-def _turned(diff: tuple[str, ...]) -> tuple[str, ...]:
-    swap = {"-": "+", "+": "-"}
-    return tuple(line if line[:3] in ("---", "+++") else swap.get(line[:1], line[:1]) + line[1:] for line in diff)
+        # From what should be to what is there: a change shows it the other way round.
+        found = FileDiff(path=file.path, before=file.diff.after, after=file.diff.before) if file.diff else None
+        diff = tuple(found.lines()) if found else ()
+        yield Seen(want=f"{file.path} as released", got=file.problem, diff=diff)
 
 
 @check("secrets", remedy=DEPLOY)
@@ -86,7 +82,11 @@ def unit(case: Case) -> Iterator[Seen]:
     if said.fragment and said.fragment != f"/etc/systemd/system/{case.unit}":
         yield Seen(want=f"/etc/systemd/system/{case.unit}", got=said.fragment)
     if said.stale:
-        yield Seen(want="the unit as systemd read it", got="a file that has changed since", remedy="then: " + DEPLOY)
+        yield Seen(
+            want="the unit as systemd read it",
+            got="a file that has changed since",
+            remedy=f"systemctl daemon-reload on {{node}}, or {DEPLOY}",
+        )
 
 
 @check(
