@@ -6,8 +6,9 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from facts.parse.start_log import parse_start
 from facts.shell import Output, run
 from fleet.command import NODE_SCRIPT
 from operations.drain import HookError, call_hook, wait_for_requests
@@ -158,6 +159,7 @@ def _first_error(output: Output) -> str:
 
 def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | None) -> str | None:
     """Mark the release as proven on the node, with what was measured. The reason where that failed."""
+    measured = _measured(step) if evidence else None
     document = {
         "format": 1,
         "release": step.release,
@@ -166,7 +168,8 @@ def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | No
         "summary": summary(evidence),
         "evidence": [item.model_dump(mode="json") for item in evidence],
         "running_at_stop": running,
-        "measured": _measured(step) if evidence else None,
+        "measured": measured,
+        "started": _started(turn, step, measured or {}) if evidence else None,
         "model_config_sha256": _model_config(turn, step),
     }
     done = turn.node("confirm", step.service, step.release, stdin=json.dumps(document) + "\n")
@@ -185,6 +188,16 @@ def _measured(step: Step) -> dict[str, str] | None:
         return cache_config(step.endpoint.url)
     except MetricsError:
         return None
+
+
+def _started(turn: Turn, step: Step, measured: dict[str, str]) -> dict[str, Any] | None:
+    """What the engine's log and its GPUs say of its memory; None where the node cannot tell."""
+    told = turn.node("measured", step.service)
+    if told.reason is not None:
+        return None
+    blocks = measured.get("num_gpu_blocks", "")
+    started = parse_start(told.stdout.splitlines())
+    return started.model_copy(update={"blocks": int(blocks) if blocks.isdecimal() else None}).model_dump(mode="json")
 
 
 def _undo(turn: Turn, step: Step, why: str) -> str:

@@ -2,7 +2,7 @@ declare -A VERBS=( # verb -> what it takes; a word in brackets may be left out
   [stage]="SERVICE ID" [activate]="SERVICE ID SECONDS RUN" [confirm]="SERVICE ID"
   [undo]="SERVICE [REASON]" [undo-due]="SERVICE" [boot-undo]=""
   [start]="SERVICE" [stop]="SERVICE" [drop]="SERVICE"
-  [lock]="HOLDER RUN SECONDS" [renew]="RUN SECONDS" [unlock]="RUN" [wait-health]="PORT [HOST]"
+  [lock]="HOLDER RUN SECONDS" [renew]="RUN SECONDS" [unlock]="RUN" [wait-health]="PORT [HOST]" [measured]="SERVICE"
 )
 declare -A WORDS=( # what each of these words must look like
   [SERVICE]='^[a-z][a-z0-9-]{0,40}$' [ID]='^[0-9a-f]{16}$' [SECONDS]='^[1-9][0-9]{0,6}$' [PORT]='^[1-9][0-9]{0,4}$'

@@ -9,6 +9,7 @@ import yaml
 from rollout_site import PROJECT, RolloutSite
 
 from fleet.command import STATE
+from fleet.started import read_started
 from probes.ask import ask
 from probes.evidence import Endpoint, Limits
 
@@ -96,6 +97,10 @@ def test_what_lies_on_the_node_is_complete_and_for_root_only(fleet: RolloutSite,
     proof = json.loads(text)
     assert proof["release"] == fleet.state(node, service)["current"]
     assert proof["evidence"][0]["passed"] and proof["measured"]["kv_cache_size_tokens"]
+    started = read_started(text)
+    assert started and started.pool_tokens == int(proof["measured"]["kv_cache_size_tokens"]) and started.blocks
+    assert started.ranks[0].weights_gib and started.ranks[0].available_kv_gib
+    assert started.tightest and started.tightest.total_mib
 
 
 @pytest.mark.parametrize("node", SERVED)

@@ -210,5 +210,5 @@ def test_a_recorded_command_is_compared_without_contact(rolled: RolloutSite, tmp
 
 def test_the_catalogue_of_gates_is_listed_for_machines(rolled: RolloutSite) -> None:
     ran = rolled.fleet_command("gates", "--json")
-    names = [gate["gate"] for gate in json.loads(ran.out)]
+    names = [gate["name"] for gate in json.loads(ran.out)]
     assert ran.code == 0 and len(names) == len(set(names)) and {"gpu-count", "pp-evidence"} <= set(names)
