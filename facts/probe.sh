@@ -10,6 +10,7 @@ probe() {
         frame kernel
         [[ $deep ]] && frame nvlinks
         frame models
+        frame checkpoint
     )
     behind=$!
     frames host numa runtime services files units secrets ports disks

@@ -100,13 +100,23 @@ def _index_sharing(config: dict[str, Any]) -> IndexSharing | None:
     return sharing
 
 
+MOST_LAYERS = 10_000
+"""More than any model has: what goes beyond is a mistake, and would take forever to lay out."""
+
+
+def _layers(value: int, name: str) -> int:
+    if value > MOST_LAYERS:
+        raise ArchitectureError(f"config.json: {name}: want at most {MOST_LAYERS}, found {value}")
+    return value
+
+
 def _mtp_layers(config: dict[str, Any]) -> int:
     value = config.get("num_nextn_predict_layers", config.get("mtp_num_hidden_layers"))
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ArchitectureError(f"config.json: MTP layers: want an integer, found {value!r}")
-    return value
+    return _layers(value, "MTP layers")
 
 
 def _language_model(config: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +138,7 @@ def read_architecture(config: dict[str, Any], hf_overrides: dict[str, Any] | Non
     model = laid_over(config, hf_overrides or {})
     return Architecture(
         model_type=str(model.get("model_type", "unknown")),
-        layers=_positive(model, "num_hidden_layers"),
+        layers=_layers(_positive(model, "num_hidden_layers"), "num_hidden_layers"),
         attention_heads=_positive(model, "num_attention_heads"),
         kv_heads=_optional(model, "num_key_value_heads"),
         hidden_size=_optional(model, "hidden_size"),

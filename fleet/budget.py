@@ -33,6 +33,22 @@ class Given(Frozen):
         return self.stages[stage]
 
 
+class First(Frozen):
+    """What the engine logged for stage 0 of this cut: it prints `Available KV cache memory` for that one only.
+
+    The other stages have as much more as they weigh less.
+    """
+
+    stage: int
+    layers: int
+
+    def available(self, ledger: Ledger, stage: int, first: int, end: int) -> int:
+        """Stage 0's own value, the others' by their weights."""
+        if stage == 0:
+            return self.stage
+        return self.stage + ledger.weights(0, 0, self.layers) - ledger.weights(stage, first, end)
+
+
 class MeasuredStage(Frozen):
     """What one rank of a stage logged, in GiB. None: not told."""
 

@@ -63,6 +63,8 @@ class Ledger:
         self._repair = serving.repair
         self.drafts = _drafts(model, serving, draft_model)
         self.draft_model = draft_model if serving.draft and not serving.draft.mtp else None
+        if model.heads and model.heads % serving.tp:
+            raise CacheError(f"tp: want a divisor of {model.heads} attention heads, found {serving.tp}")
         if serving.pp > self.layers:
             raise CacheError(f"pp: want at most {self.layers}, one layer a stage, found {serving.pp}")
         if serving.pp > 1 and not model.ordered:
@@ -107,6 +109,9 @@ class Ledger:
         model, serving = self.model, self.serving
         block = serving.block_size or (64 if model.latent else 16)
         caches = [cache for layer in model.layers for cache in layer.caches]
+        unsized = next((cache.missing for cache in caches if isinstance(cache, State) and cache.missing), None)
+        if unsized and serving.block_size is None:
+            raise CacheError(f"{unsized}: without it want the block size, as the engine logs it")
         states = [state_bytes(cache, serving.tp, self._drafted()) for cache in caches if isinstance(cache, State)]
         if not states:
             return block, 0

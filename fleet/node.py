@@ -6,6 +6,7 @@
 from typing import Any, Literal
 
 from fleet.frozen import Frozen
+from fleet.model.checkpoint import Checkpoint
 from fleet.running import Running
 from fleet.topology import Topology
 
@@ -221,6 +222,10 @@ class ModelFolder(Frozen):
     """Layers with all weights of a sparse-attention indexer, by the tensor names; None where these were not read."""
     tensors_error: str | None = None
     """Why the tensor names are not known."""
+    checkpoint: Checkpoint | None = None
+    """What the headers of its safetensors files say."""
+    checkpoint_error: str | None = None
+    """Why these are not known."""
 
 
 class Lock(Frozen):

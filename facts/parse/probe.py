@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from facts.parse.checkpoint import with_checkpoints
 from facts.parse.engines import parse_engines
 from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
 from facts.parse.gpus import parse_gpus
@@ -54,7 +55,10 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
         ports=ports,
         ports_error=ports_error,
         disks=parse_disks(_section(sections, "disks")),
-        models=read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
+        models=with_checkpoints(
+            read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
+            _section(sections, "checkpoint"),
+        ),
         node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
         deep=_deep(sections) if request.deep else None,
         support_files=tuple(file for path, file in sorted(files.items()) if path.startswith(_SUPPORT)),

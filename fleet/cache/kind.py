@@ -1,7 +1,5 @@
 """What one layer keeps of a token, or of a request, as the model's config.json states it."""
 
-from typing import Literal
-
 from fleet.frozen import Frozen
 
 
@@ -43,7 +41,8 @@ class State(Frozen):
     recurrent_bytes: int
     groups: int = 0
     group_dim: int = 0
-    family: Literal["gdn", "mamba2", "kda", "conv"] = "gdn"
+    missing: str | None = None
+    """What config.json lacks to tell its size; then only the block size that the engine logs tells it."""
 
 
 Cache = Keys | Latent | Indexer | State

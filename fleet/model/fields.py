@@ -5,9 +5,6 @@ from typing import Any
 
 from fleet.model.shape import ModelError
 
-MOST_LAYERS = 10_000
-"""More than any model has; what goes beyond is a mistake, and would take forever to lay out."""
-
 Config = dict[str, Any]
 
 
@@ -35,11 +32,8 @@ def required(config: Config, *names: str) -> int:
 
 
 def layer_count(config: Config) -> int:
-    """num_hidden_layers, within reason."""
-    count = required(config, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
-    if count > MOST_LAYERS:
-        raise ModelError(f"config.json: num_hidden_layers: want at most {MOST_LAYERS}, found {count}")
-    return count
+    """num_hidden_layers; `read_architecture` has refused more than a model can have."""
+    return required(config, "num_hidden_layers")
 
 
 def words(config: Config, name: str) -> tuple[str, ...] | None:

@@ -5,29 +5,35 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fleet.architecture import Architecture, ArchitectureError, IndexSharing, laid_over, read_architecture
-from fleet.cache.kind import Cache, Indexer, Keys, Latent, State
+from fleet.cache.kind import Cache, Indexer, Keys, Latent
 from fleet.model import kinds, parts
+from fleet.model.checkpoint import Checkpoint
 from fleet.model.fields import Config, mapping, number, required
 from fleet.model.pattern import Kind, pattern
 from fleet.model.quantization import Scheme, scheme
 from fleet.model.shape import Layer, Model, ModelError, Weights
+from fleet.model.state import DTYPE_BYTES, state_of
 from fleet.model.tower import tower
+from fleet.model.weighed import with_checkpoint
 
 T = TypeVar("T")
 
 DENSE_WIDTH = ("intermediate_size", "intermediate_size_mlp")
 """Llama 4 names the width of its experts `intermediate_size` and of its dense layers the other."""
 
-_DTYPE_BYTES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2}
 
+def read_model(config: Config, hf_overrides: Config | None = None, checkpoint: Checkpoint | None = None) -> Model:
+    """The model of a parsed config.json with `hf_overrides` laid over it, weighed by its checkpoint if given.
 
-def read_model(config: Config, hf_overrides: Config | None = None) -> Model:
-    """The model of a parsed config.json with `hf_overrides` laid over it.
-
-    Raises ModelError with the field's name where the cache cannot be told. Where only the weights cannot,
-    `Model.missing` says why.
+    Raises ModelError with the field's name where the cache cannot be told, or where tensors and config.json contradict
+    each other. Where only the weights cannot be told, `Model.missing` says why.
     """
-    text = laid_over(config, hf_overrides or {})
+    model = _from_config(config, hf_overrides or {})
+    return model if checkpoint is None else with_checkpoint(model, checkpoint)
+
+
+def _from_config(config: Config, hf_overrides: Config) -> Model:
+    text = laid_over(config, hf_overrides)
     try:
         architecture = read_architecture(_whole(text))
         shipped = read_architecture(_whole(laid_over(config, {}))).index_sharing
@@ -52,7 +58,9 @@ class _Reader:
         self.text = text
         self.architecture = architecture
         self.shipped_sharing = shipped
-        self.type = str(text.get("model_type", ""))
+        self.type = text.get("model_type") or ""
+        if not isinstance(self.type, str):
+            raise ModelError(f"config.json: model_type: want a text, found {self.type!r:.60}")
         self.notes: list[str] = []
         self.missing: list[str] = []
         self._refuse_unknown()
@@ -63,7 +71,7 @@ class _Reader:
         self.kv_heads = architecture.kv_heads or self.heads
         if text.get("num_attention_heads") is None:
             self.missing.append("num_attention_heads: want a positive integer, found nothing")
-        self.plain = _DTYPE_BYTES.get(str(text.get("dtype", text.get("torch_dtype"))).removeprefix("torch."), 2)
+        self.plain = DTYPE_BYTES.get(str(text.get("dtype", text.get("torch_dtype"))).removeprefix("torch."), 2)
         self.model_bytes = min(self.plain, 2)  # the engine serves float32 checkpoints in 16 bit
         self.scheme: Scheme | None = None
         try:
@@ -107,7 +115,12 @@ class _Reader:
             shipped=shipped,
             embedding=matrix,
             vocabulary=vocabulary,
+            hidden=hidden,
             tied=tied,
+            tied_stated="tie_word_embeddings" in self.text,
+            heads=self.heads if self.text.get("num_attention_heads") else 0,
+            key_heads=self.kv_heads,
+            quantised=bool(self.text.get("quantization_config") or self.text.get("compression_config")),
             head=0 if tied else matrix,
             final=hidden * self.plain,
             vision=vision,
@@ -144,7 +157,7 @@ class _Reader:
         if kind in ("mlp", "moe"):
             return ()
         if kind in ("linear", "mamba", "kda"):
-            return (self._state(kind),)
+            return (state_of(self.text, kind, self.model_bytes),)
         if self.latent:
             return (Latent(width=required(self.text, "kv_lora_rank") + required(self.text, "qk_rope_head_dim")),)
         keys = Keys(heads=self.kv_heads, width=2 * self._head_dim())
@@ -162,41 +175,6 @@ class _Reader:
         if hidden % self.heads:
             raise ModelError(f"config.json: head_dim: want it stated, {hidden} is no multiple of {self.heads} heads")
         return hidden // self.heads
-
-    def _state(self, kind: Kind) -> State:
-        text = self.text
-        if kind == "kda":
-            linear = mapping(text, "linear_attn_config")
-            heads, width = required(linear, "num_heads"), required(linear, "head_dim")
-            kernel = number(linear, "short_conv_kernel_size") or 4
-            return State(
-                conv_dim=3 * heads * width,
-                conv_kernel=kernel,
-                recurrent=heads * width * width,
-                recurrent_bytes=4,
-                family="kda",
-            )
-        stated = text.get("mamba_ssm_cache_dtype") or text.get("mamba_ssm_dtype") or "auto"
-        size = self.model_bytes if stated == "auto" else _DTYPE_BYTES.get(str(stated), 4)
-        if kind == "linear":
-            key_dim, value_dim = required(text, "linear_key_head_dim"), required(text, "linear_value_head_dim")
-            key, heads = key_dim * required(text, "linear_num_key_heads"), required(text, "linear_num_value_heads")
-            kernel = required(text, "linear_conv_kernel_dim")
-            recurrent = heads * value_dim * key_dim
-            return State(
-                conv_dim=2 * key + heads * value_dim, conv_kernel=kernel, recurrent=recurrent, recurrent_bytes=size
-            )
-        heads, width = required(text, "mamba_num_heads"), required(text, "mamba_head_dim")
-        groups, state = required(text, "n_groups"), required(text, "ssm_state_size")
-        return State(
-            conv_dim=heads * width + 2 * groups * state,
-            conv_kernel=required(text, "conv_kernel"),
-            recurrent=heads * width * state,
-            recurrent_bytes=size,
-            groups=groups,
-            group_dim=state,
-            family="mamba2",
-        )
 
     def _weights(self, index: int, kind: Kind, draft: bool = False) -> Weights | None:
         if self.scheme is None:

@@ -84,7 +84,13 @@ class Model(Frozen):
     embedding: int = 0
     """Bytes of one embedding matrix in the checkpoint."""
     vocabulary: int = 1
+    hidden: int = 0
     tied: bool = False
+    tied_stated: bool = True
+    """False where config.json leaves it to the model's default."""
+    heads: int = 1
+    key_heads: int = 1
+    quantised: bool = False
     head: int = 0
     """Bytes of the output head in the checkpoint; 0 where it is tied."""
     final: int = 0
