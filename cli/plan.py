@@ -63,7 +63,7 @@ def plan(
 ) -> None:
     """Show the chosen layout, the memory of each stage, the pool, and why the other layouts were not taken.
 
-    Exit 1: no layout can be, or the one that was declared is refused.
+    Exit 1: no layout can be, the declared one is refused, or config.json does not tell what would fit.
     """
     from cli.plan_document import document
     from fleet.explain import LayoutRefused, explain
@@ -98,7 +98,10 @@ def plan(
 
         for one, found in answers:
             show(console(), one, found, everything)
-    if any(found.candidate.problem for _, found in answers):
+    for one, found in answers:
+        if config is not None and found.unknown:
+            typer.echo(f"{one.service} on {one.node}: what fits is unknown: {found.unknown}", err=True)
+    if any(found.candidate.problem or (config is not None and found.unknown) for _, found in answers):
         raise typer.Exit(1)
 
 

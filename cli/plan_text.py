@@ -8,7 +8,7 @@ from cli.asking import Asked
 from fleet.capacity import Capacity
 from fleet.explain import Explanation
 from fleet.memory import StageMemory
-from fleet.ranking import Rejected
+from fleet.ranking import Rejected, telling
 
 GIB = 2**30
 BAR = 40
@@ -33,23 +33,11 @@ def show(out: Console, asked: Asked, found: Explanation, everything: bool) -> No
         out.print(f"  note: {escape(note)}", soft_wrap=True)
     _stages(out, found)
     _figures(out, found)
-    _rejected(out, found.rejected if everything else _telling(found.rejected))
+    _rejected(out, found.rejected if everything else telling(found.rejected, OTHERS, each=2))
     out.print("\nNot used:")
     for one in found.unused:
         out.print(f"  {one.dimension}: {escape(one.why)}", soft_wrap=True)
     out.print()
-
-
-def _telling(rejected: tuple[Rejected, ...]) -> tuple[Rejected, ...]:
-    """The best of them, and of those that fail for the same kind of reason only two."""
-    told: list[Rejected] = []
-    kinds: list[str] = []
-    for one in rejected:
-        kind = "".join(letter for letter in one.reason if letter.isalpha())
-        if kinds.count(kind) < 2:
-            told.append(one)
-            kinds.append(kind)
-    return tuple(told[:OTHERS])
 
 
 def _where(found: Explanation, stage: int) -> str:

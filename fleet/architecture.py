@@ -82,7 +82,10 @@ def _max_positions(config: dict[str, Any]) -> int | None:
     if not isinstance(factor, int | float) or kind in (None, "default", "su", "longrope", "llama3"):
         return min(stated)
     original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
-    return int((original if isinstance(original, int) else min(stated)) * factor)
+    stretched = (original if isinstance(original, int) else min(stated)) * factor
+    if not 0 < stretched < 2**53:  # NaN is not either
+        raise ArchitectureError(f"config.json: rope_scaling.factor: want a stretch of the context, found {factor!r}")
+    return int(stretched)
 
 
 def _index_sharing(config: dict[str, Any]) -> IndexSharing | None:

@@ -8,7 +8,7 @@ Then the groups are dealt to replicas so that a replica spans few NUMA nodes and
 stages of a replica follow each other so that the pipeline crosses slow links as rarely as it can.
 
 Exact up to eight GPUs (and eight stages); with more, groups grow greedily from the nearest GPUs and are then improved
-by exchanging GPUs as long as that helps.
+by exchanging GPUs as long as that helps (up to 32: no node has more).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +21,8 @@ Group = tuple[int, ...]
 Cost = Callable[[Group], int]
 EXACT = 8
 """Items up to which every division into groups is considered."""
+MOST_EXCHANGED = 32
+"""Items up to which a greedy division is improved."""
 
 
 def _group_cost(wiring: Wiring) -> Cost:
@@ -88,6 +90,8 @@ def _divide_greedily(items: Group, size: int, count: int, cost: Cost) -> tuple[G
             left.remove(nearest)
             group = (*group, nearest)
         groups.append(tuple(sorted(group)))
+    if len(items) > MOST_EXCHANGED:
+        return tuple(sorted(groups))
     return tuple(sorted(_exchanged([*groups, *((item,) for item in left)], count, cost)))
 
 

@@ -97,7 +97,8 @@ def explain(
     choice, memory = asked.choice(), asked.memory()
     chosen = _declared(asked, *declared, order) if declared else choice.best
     if chosen is None:
-        raise LayoutRefused(f"no layout can be: {choice.why_none}")
+        way = "quantise the model, lower max_model_len, or use more or larger GPUs"
+        raise LayoutRefused(f"no layout can be: {choice.why_none}; {way}")
     held = capacity(asked, chosen.sizes, chosen.partition)
     request = request_of(asked, prompt, answer)
     if isinstance(held, Capacity):

@@ -46,6 +46,8 @@ class LedgerMemory:
         self.gpu, self.budget = gpu, limit
         self._ledgers: dict[Sizes, Ledger] = {}
         self._refused: dict[Sizes, str] = {}
+        self._tokens: dict[tuple[object, ...], int] = {}
+        self._alike = isinstance(budget, Cold)
 
     def ledger(self, sizes: Sizes) -> Ledger:
         """The ledger of these sizes. Raises ModelError or CacheError where it cannot tell."""
@@ -78,11 +80,16 @@ class LedgerMemory:
 
     def tokens(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """KV tokens that fit; below zero, and falling, the more is missing."""
+        # Inner stages are alike, and so are those of pipelines of another length.
+        place = (sizes.tp, sizes.dp, sizes.pp > 1, stage == 0, stage == sizes.pp - 1, first, end)
+        if self._alike and place in self._tokens:
+            return self._tokens[place]
         ledger = self.ledger(sizes)
         room = self._budget.available(ledger, stage, first, end)
-        if room < 0:
-            return room // ledger.block_bytes(stage, first, end)
-        return ledger.tokens(stage, first, end, room)
+        missing = room // ledger.block_bytes(stage, first, end) if room < 0 else 0
+        found = missing or ledger.tokens(stage, first, end, room)
+        self._tokens[place] = found
+        return found
 
     def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """Bytes of weights on one rank."""

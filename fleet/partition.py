@@ -1,5 +1,6 @@
 """The best cut of a model's layers into pipeline stages: exact, for any cost of a stage, also with forbidden cuts."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from fleet.boundary import Partition
@@ -84,7 +85,7 @@ def _largest_minimum(layers: int, stages: int, starts: list[int], pool: Tokens) 
 def _shorter(layers: int, stages: int, starts: list[int], pool: Tokens, weight: Weight) -> list[list[Range]] | None:
     """The same for monotone stages, without ranges whose compute is larger than it must be; None: cannot tell."""
     rooms = _Monotone(layers, stages, starts, pool)
-    most = rooms.best([*range(stages), len(starts)])
+    most = rooms.best(rooms.evenly())
     some = None if most is None else rooms.latest(most)
     if most is None or some is None:
         return None
@@ -113,6 +114,14 @@ class _Monotone:
         """Tokens of a stage between two edges."""
         return self.pool(stage, self.edges[first], self.edges[end])
 
+    def evenly(self) -> list[int]:
+        """The edges of a partition that is about as even as the allowed starts make it."""
+        found = [0]
+        for stage in range(1, self.stages):
+            wanted = bisect_left(self.edges, self.edges[-1] * stage / self.stages)
+            found.append(max(found[-1] + 1, min(wanted, self.last - self.stages + stage)))
+        return [*found, self.last]
+
     def best(self, some: list[int]) -> int | None:
         """Bisects the pool itself, from that of `some` partition (its edges) to what the outer stages hold at most.
 
@@ -125,10 +134,11 @@ class _Monotone:
         if low > smallest or (high > smallest and self.latest(smallest) is not None):
             return None
         high = min(high, smallest)
+        step = max(abs(low) // 256, 1)  # the first partition is often close: look near it before looking far
         while low < high:
-            middle = (low + high + 1) // 2
+            middle = min(low + step, (low + high + 1) // 2)
             if self.latest(middle) is not None:
-                low = middle
+                low, step = middle, 2 * step
             else:
                 high = middle - 1
         return low if self.latest(low) is not None else None

@@ -34,8 +34,20 @@ class Choice(Frozen):
 
     @property
     def why_none(self) -> str:
-        """What stands against the best of them."""
-        return "; ".join(map(str, self.rejected[:3])) or "no GPU"
+        """What stands against the best of them, one for each kind of reason."""
+        return "; ".join(map(str, telling(self.rejected, most=3, each=1))) or "no GPU"
+
+
+def telling(rejected: tuple[Rejected, ...], most: int, each: int) -> tuple[Rejected, ...]:
+    """The first of them, but no more than `each` that fail for the same kind of reason, whatever its numbers."""
+    told: list[Rejected] = []
+    kinds: list[str] = []
+    for one in rejected:
+        kind = "".join(letter for letter in one.reason if letter.isalpha())
+        if kinds.count(kind) < each:
+            told.append(one)
+            kinds.append(kind)
+    return tuple(told[:most])
 
 
 Key = tuple[Any, ...]

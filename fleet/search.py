@@ -136,9 +136,14 @@ def _judged(case: Case, memory: Memory | None, sizes: Sizes) -> Candidate:
 
 
 def best_cut(case: Case, memory: Memory | None, sizes: Sizes) -> Partition | None:
-    """The partition with the largest pool that the rules allow; without a ledger the most even one."""
+    """The partition with the largest pool that the rules allow; without a ledger the most even one.
+
+    None: there is none, or no partition could hold the weights, which are more than all stages together may use.
+    """
     layers, stages = case.model.layers, sizes.pp
     few = case.cuts.only(stages)
+    if memory and memory.weights(sizes, 0, 0, layers) > stages * memory.budget:
+        return None
     enough = None
     if isinstance(case.objective, Target):
         enough = -(-case.objective.concurrent // sizes.dp) * case.objective.context
@@ -186,8 +191,10 @@ def candidate(case: Case, memory: Memory | None, sizes: Sizes, partition: Partit
         weights=weights,
         step_s=sent.seconds + read if read is not None else None,
     )
-    problem = case.cuts.problem(partition) or _too_slow(case, found, read)
     short = _does_not_hold(case, memory, found)
+    if memory and max(weights) > memory.budget:
+        return found.model_copy(update={"problem": short})
+    problem = case.cuts.problem(partition) or _too_slow(case, found, read)
     if short and memory:
         at_best = memory.range(sizes, partition)
         if at_best and at_best[1] >= case.request:

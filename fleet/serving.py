@@ -1,6 +1,7 @@
 """How a model is served, as far as memory depends on it."""
 
 import re
+from functools import cached_property
 from typing import Literal
 
 from fleet.frozen import Frozen
@@ -39,7 +40,7 @@ class Serving(Frozen):
     prefix_caching: bool = True
     repair: Repair = "all"
 
-    @property
+    @cached_property
     def version(self) -> tuple[int, int, int]:
         """(0, 30, 0); what stands behind the third number (rc, dev) is left out."""
         major, minor, patch, *_ = [*map(int, re.findall(r"\d+", self.engine)), 0, 0, 0]

@@ -1,6 +1,7 @@
 """Which layout is chosen, what for, and what is said of the others."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def test_the_operators_machine_gets_the_operators_layout() -> None:
 def test_a_layout_that_does_not_hold_says_by_how_much() -> None:
     said = reasons(glm(max_model_len=524_288).choice())
     assert said["TP4/PP1/DP2"].startswith("weights 100.") and said["TP4/PP1/DP2"].endswith("exceed 75.3")
-    assert "on stage 0 exceed 75.3" in said["TP2/PP2/DP2"]
+    assert re.fullmatch(r"weights 10\d\.\d GiB on stage \d exceed 75.3", said["TP2/PP2/DP2"])
     assert "tokens is less than one request of 524,288" in said["TP8/PP1"]
     assert "64 attention heads do not divide by TP 3" in said["TP3/PP1/DP2"]
 
