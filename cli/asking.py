@@ -34,6 +34,10 @@ class Asked:
     env: frozenset[str] = frozenset()
     gates: tuple[str, ...] = ()
     """What gates say against it, where the node was asked."""
+    running: str | None = None
+    """The layout that runs there now."""
+    figures: tuple[Any, ...] = ()
+    """Of what runs: predicted beside logged."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,7 @@ def of_service(invocation: Any, service: str, node: str | None, config: Path | N
         return _declared_offline(invocation, service, node, read_config(config), str(config))
     from cli.session import connected, placed
     from fleet.capacity import question_about
+    from fleet.current import current_plan, measured_cut, side_by_side
 
     nodes = placed(invocation.fleet, service, node)
     with connected(invocation, nodes) as session:
@@ -149,8 +154,19 @@ def of_service(invocation: Any, service: str, node: str | None, config: Path | N
         question = question_about(plan)
         if question is None:
             fail(f"{plan.node.name}/{service}: the model is unknown: {plan.architecture_error}")
+        question = question.model_copy(update={"measured": measured_cut(plan)})
+        now = current_plan(plan)
         about = [v for v in found.verdicts if v.stops and v.node == plan.node.name and v.service in (None, service)]
-        asked.append(Asked(node=plan.node.name, question=question, gates=tuple(map(str, about)), **_own(plan.service)))
+        asked.append(
+            Asked(
+                node=plan.node.name,
+                question=question,
+                gates=tuple(map(str, about)),
+                running=f"{now.layout} {now.layout.partition_text}".removesuffix(" -") if now and now.layout else None,
+                figures=side_by_side(plan),
+                **_own(plan.service),
+            )
+        )
     return asked
 
 

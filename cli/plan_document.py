@@ -65,6 +65,10 @@ def document(asked: Asked, found: Explanation) -> dict[str, Any]:
         "unused": [{"dimension": one.dimension, "why": one.why} for one in found.unused],
         "notes": list(found.notes),
         "gates": list(asked.gates),
+        "running": asked.running,
+        "predicted_and_logged": [
+            {"figure": one.name, "predicted": round(one.predicted, 3), "logged": one.logged} for one in asked.figures
+        ],
     }
 
 

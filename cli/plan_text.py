@@ -33,6 +33,11 @@ def show(out: Console, asked: Asked, found: Explanation, everything: bool) -> No
         out.print(f"  note: {escape(note)}", soft_wrap=True)
     _stages(out, found)
     _figures(out, found)
+    if asked.running:
+        out.print(f"  runs now: {asked.running}")
+    for one in asked.figures:
+        off = f"{one.off:+.1%}"
+        out.print(f"    {one.name}: predicted {one.predicted:,.4g}, logged {one.logged:,.4g} ({off})")
     _rejected(out, found.rejected if everything else telling(found.rejected, OTHERS, each=2))
     out.print("\nNot used:")
     for one in found.unused:

@@ -3,7 +3,7 @@
 from fleet.frozen import Frozen
 from fleet.memory import StageMemory
 from fleet.plan import Plan, question
-from fleet.question import Question
+from fleet.question import MeasuredCut, Question
 from fleet.search import Case
 from fleet.serving import Repair
 from fleet.sizes import Sizes
@@ -25,11 +25,13 @@ class Capacity(Frozen):
     block: int
     source: str
     """Where the figures come from."""
+    logged: int | None = None
+    """The pool that an engine with this layout logged, in tokens."""
 
     @property
     def pool(self) -> int:
         """KV tokens: the smallest of all stages, as the engine takes it; 0 where it does not fit."""
-        return max(0, min(stage.tokens for stage in self.stages))
+        return self.logged if self.logged is not None else max(0, min(stage.tokens for stage in self.stages))
 
     @property
     def binding_stage(self) -> int:
@@ -62,9 +64,11 @@ def question_about(plan: Plan) -> Question | None:
     return asked.model_copy(update={"serving": asked.serving.model_copy(update={"repair": repair_of(plan)})})
 
 
-def capacity_of(plan: Plan) -> Capacity | str:
-    """What the plan's layout holds, or why that is not known."""
+def capacity_of(plan: Plan, measured: MeasuredCut | None = None) -> Capacity | str:
+    """What the plan's layout holds, or why that is not known. `measured`: what an engine logged on another cut."""
     layout, asked = plan.layout, question_about(plan)
+    if asked is not None and measured is not None:
+        asked = asked.model_copy(update={"measured": measured})
     if layout is None:
         return plan.layout_error or "no layout"
     if asked is None:
@@ -102,5 +106,5 @@ def capacity(asked: Question, sizes: Sizes, partition: tuple[int, ...]) -> Capac
         pool_range=memory.range(sizes, partition),
         max_model_len=asked.serving.max_model_len,
         block=memory.block(sizes),
-        source=memory.source,
+        source=memory.source(sizes),
     )

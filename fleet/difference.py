@@ -7,6 +7,7 @@ import re
 from typing import Any, Literal
 
 from fleet.command import STATE, unit_name
+from fleet.current import capacity_words
 from fleet.frozen import Frozen
 from fleet.node import Installed, NodeFacts, OwnFile
 from fleet.plan import Plan
@@ -49,6 +50,8 @@ class Change(Frozen):
     service: str
     kind: Kind
     words: tuple[str, ...] = ()
+    capacity: tuple[str, ...] = ()
+    """What it means for the KV pool and the requests that it keeps; predicted."""
     files: tuple[FileDiff, ...] = ()
 
     @property
@@ -218,7 +221,14 @@ def compare(plan: Plan, release: Release, secret_digests: dict[str, str] | None)
 
     def change(kind: Kind, words: list[str], files: bool = True) -> Change:
         diffs = _file_diffs(installed, release) if files else ()
-        return Change(node=plan.node.name, service=plan.service.name, kind=kind, words=tuple(words), files=diffs)
+        return Change(
+            node=plan.node.name,
+            service=plan.service.name,
+            kind=kind,
+            words=tuple(words),
+            capacity=capacity_words(plan) if kind in ("create", "update") else (),
+            files=diffs,
+        )
 
     secrets = secret_words(installed, release, secret_digests)
     if installed is None or installed.current is None:

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from fleet.budget import Budget
+from fleet.budget import Budget, Measured
 from fleet.cache.page import CacheError
 from fleet.cold import Cold
 from fleet.frozen import Frozen
@@ -38,16 +38,19 @@ class LedgerMemory:
         gpu: int,
         limit: int,
         draft_under_pipeline: bool = True,
+        measured: tuple[Sizes, Measured] | None = None,
         draft_model: Model | None = None,
     ) -> None:
-        """`gpu`: bytes of a GPU, `limit`: what the engine may use. `draft_under_pipeline`: does the draft run there?"""
-        self.model, self.serving, self._budget = model, serving, budget
+        """`gpu`: bytes of a GPU, `limit`: what the engine may use. `draft_under_pipeline`: does the draft run there?
+
+        `measured`: what an engine logged on some sizes; it counts for these in place of `budget`.
+        """
+        self.model, self.serving, self._cold, self._measured = model, serving, budget, measured
         self.draft_model, self._draft_under_pipeline = draft_model, draft_under_pipeline
         self.gpu, self.budget = gpu, limit
         self._ledgers: dict[Sizes, Ledger] = {}
         self._refused: dict[Sizes, str] = {}
         self._tokens: dict[tuple[object, ...], int] = {}
-        self._alike = isinstance(budget, Cold)
 
     def ledger(self, sizes: Sizes) -> Ledger:
         """The ledger of these sizes. Raises ModelError or CacheError where it cannot tell."""
@@ -76,19 +79,25 @@ class LedgerMemory:
 
     def available(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """Bytes for KV on one rank."""
-        return self._budget.available(self.ledger(sizes), stage, first, end)
+        return self._budget(sizes).available(self.ledger(sizes), stage, first, end)
+
+    def _budget(self, sizes: Sizes) -> Budget:
+        return self._measured[1] if self._measured and self._measured[0] == sizes else self._cold
 
     def tokens(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """KV tokens that fit; below zero, and falling, the more is missing."""
         # Inner stages are alike, and so are those of pipelines of another length.
         place = (sizes.tp, sizes.dp, sizes.pp > 1, stage == 0, stage == sizes.pp - 1, first, end)
-        if self._alike and place in self._tokens:
+        budget = self._budget(sizes)
+        alike = budget is self._cold and isinstance(budget, Cold)
+        if alike and place in self._tokens:
             return self._tokens[place]
         ledger = self.ledger(sizes)
-        room = self._budget.available(ledger, stage, first, end)
+        room = budget.available(ledger, stage, first, end)
         missing = room // ledger.block_bytes(stage, first, end) if room < 0 else 0
         found = missing or ledger.tokens(stage, first, end, room)
-        self._tokens[place] = found
+        if alike:
+            self._tokens[place] = found
         return found
 
     def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
@@ -97,12 +106,13 @@ class LedgerMemory:
 
     def range(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[int, int] | None:
         """The pool at worst and at best, where the budget is a range; None where it was measured."""
-        if not isinstance(self._budget, Cold):
+        budget = self._budget(sizes)
+        if not isinstance(budget, Cold):
             return None
         ledger, found = self.ledger(sizes), []
         for stage, first in enumerate(sum(partition[:at]) for at in range(len(partition))):
             end = first + partition[stage]
-            low, high = self._budget.range(ledger, stage, first, end)
+            low, high = budget.range(ledger, stage, first, end)
             found.append((ledger.tokens(stage, first, end, low), ledger.tokens(stage, first, end, high)))
         return min(low for low, _ in found), min(high for _, high in found)
 
@@ -110,9 +120,11 @@ class LedgerMemory:
         """Tokens of one block: a request takes whole ones."""
         return min(group.page.block for group in self.ledger(sizes).groups)
 
-    @property
-    def source(self) -> str:
+    def source(self, sizes: Sizes) -> str:
         """Where the bytes for KV come from."""
+        budget = self._budget(sizes)
+        if isinstance(budget, Measured):
+            return f"from what the engine logged on this node as {sizes} {','.join(map(str, budget.partition))}"
         return "estimated from config.json; nothing was measured on this node"
 
     def stages(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[StageMemory, ...]:

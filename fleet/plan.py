@@ -101,7 +101,8 @@ class Plan(Frozen):
         )
 
 
-def _architecture(service: ServiceDeclaration, facts: NodeFacts | None) -> tuple[Architecture | None, str | None]:
+def architecture_on(service: ServiceDeclaration, facts: NodeFacts | None) -> tuple[Architecture | None, str | None]:
+    """The model's shape as the node's config.json tells it, or why it is not known."""
     if facts is None:
         return None, "the node was not asked"
     folder = next((m for m in facts.models if m.path == service.model), None)
@@ -145,7 +146,7 @@ def decide(
     `patches`: all that there are. `pool`: the ledger's figures, for what an aligned partition would cost.
     """
     node = placement.node
-    architecture, architecture_error = _architecture(service, facts)
+    architecture, architecture_error = architecture_on(service, facts)
     engine = engine_of(service.image.engine)
     layout, layout_error = None, None
     topology = facts.topology if facts else None

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from fleet.architecture import Architecture, laid_over
-from fleet.budget import Budget
+from fleet.budget import Budget, Measured
 from fleet.cache.page import CacheError
 from fleet.cold import Cold
 from fleet.cuts import Cuts
@@ -90,6 +90,13 @@ def _runs_layers(draft: Speculative) -> bool:
     return not draft.method.startswith(("ngram", "suffix"))
 
 
+class MeasuredCut(Frozen):
+    """What a started engine logged on these sizes: other partitions of the same sizes follow from it."""
+
+    sizes: Sizes
+    budget: Measured
+
+
 class Question(Frozen):
     """A search with everything that its answer depends on; nodes of one kind ask equal questions."""
 
@@ -99,14 +106,16 @@ class Question(Frozen):
     gpu_mib: int
     utilization: float
     max_num_seqs: int
+    measured: MeasuredCut | None = None
+    """Never part of what `auto` chooses: a layout must not change because it ran."""
 
     def memory(self) -> LedgerMemory | str:
         """The ledger for this question, or why there is none."""
         return memory_of(self)
 
     def choice(self) -> Choice:
-        """The best layout and all others."""
-        return _choice(self)
+        """The best layout and all others, by what is declared and what the node is."""
+        return _choice(self.model_copy(update={"measured": None}) if self.measured else self)
 
 
 @lru_cache(maxsize=256)
@@ -128,7 +137,9 @@ def memory_of(question: Question) -> LedgerMemory | str:
     under_pipeline = engine is not None and engine.speculation_under_pp
     whole = int(memory_gib * 2**30)
     limit = int(memory_gib * question.utilization * 2**30)
-    found = LedgerMemory(model, question.serving, budget, whole, limit, under_pipeline)
+    measured = question.measured
+    known = (measured.sizes, measured.budget) if measured else None
+    found = LedgerMemory(model, question.serving, budget, whole, limit, under_pipeline, known)
     try:
         found.ledger(Sizes(tp=1))
     except (ModelError, CacheError) as error:

@@ -95,6 +95,8 @@ def print_changes(out: Console, changes: Sequence[Change], diff: bool) -> None:
         for word in change.words:
             out.print(f"      {escape(word)}")
         if diff:
+            for word in change.capacity:
+                out.print(f"      predicted {escape(word)}", soft_wrap=True)
             for file in change.files:
                 _print_diff(out, file.lines())
 
