@@ -4,6 +4,7 @@ pyinfra's own `get_facts` deadlocks when deploy code calls it (it shares the poo
 default value behind while the deploy goes on. Here each node gives its facts or the reason why there are none.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,23 @@ class Answer(Frozen):
 def ask(host: "Host", request: ProbeRequest) -> Answer:
     """Run the probe on one host. Never raises for anything that the node did."""
     script = probe_script(request)
+    asked = time.time()
     output = run(host, _READ_WHOLE, stdin=script.text, timeout_s=PROBE_TIMEOUT_S)
     if output.reason:
         return Answer(node=host.name, reason=output.reason)
     try:
-        return Answer(node=host.name, facts=parse_probe(output.stdout, script))
+        facts = parse_probe(output.stdout, script)
+        ahead = clock_ahead(facts.now, asked, time.time())
+        return Answer(node=host.name, facts=facts.model_copy(update={"clock_ahead_s": ahead}))
     except ProbeError as error:
         return Answer(node=host.name, reason=f"{error}{output.tail()}")
+
+
+def clock_ahead(now: int, asked: float, answered: float) -> float:
+    """Seconds that a node's clock, which said `now` between two times of ours, is ahead of it; negative: behind."""
+    if now > answered:
+        return now - answered
+    return min(0.0, now + 1 - asked)  # a whole second was told, and a part of it may have gone by
 
 
 def gather(

@@ -8,12 +8,16 @@ probe() {
         frame gpus
         frame topology
         frame kernel
-        [[ $deep ]] && frame nvlinks
+        if [[ $deep ]]; then
+            frame nvlinks
+            frame peers
+        fi
+        frame mounts
         frame models
         frame checkpoint
     )
     behind=$!
-    frames host numa runtime services files units secrets ports disks
+    frames host system numa cdi runtime services files units secrets ports disks
     [[ $audit ]] && begin_audit
     run cat <&"$slow"
     [[ ! $audit ]] || run cat <&"$running"

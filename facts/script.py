@@ -19,6 +19,7 @@ DEADLINE_S = 20
 
 UNIT_FOLDER = "/etc/systemd/system"
 STORAGE_CONF = "/etc/containers/storage.conf"
+CDI_FOLDER = "/etc/cdi"
 
 HERE = Path(__file__).parent
 
@@ -55,6 +56,7 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "node_script": NODE_SCRIPT,
         "unit_folder": UNIT_FOLDER,
         "storage_conf": STORAGE_CONF,
+        "cdi_folder": CDI_FOLDER,
         "gpu_fields": ",".join(FIELDS),
         "runtime": request.runtime,
         "runtime_program": RUNTIMES[request.runtime],
@@ -66,6 +68,7 @@ def _head(request: ProbeRequest, nonce: str) -> str:
     lists = {
         "services": [service.name for service in request.services],
         "models": sorted({service.model for service in request.services}),
+        "mounts": sorted({mount for service in request.services for mount in service.mounts}),
         "images": sorted({service.image for service in request.services}),
     }
     lines = [f"{name}={shlex.quote(word)}" for name, word in words.items()]

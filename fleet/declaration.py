@@ -101,6 +101,8 @@ class NodeDeclaration(Frozen):
     runtime: Literal["podman", "docker"] = "podman"
     runtime_flags: tuple[Word, ...] = ()
     """Extra words for `podman run`, for what a site's container setup needs."""
+    peermem: bool = False
+    """GPUDirect RDMA is wanted: NICs read and write the GPUs' memory (nvidia-peermem)."""
     recording: str | None = None
     """A recorded probe of this node: it is planned offline from that file and never contacted."""
 

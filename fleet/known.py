@@ -3,6 +3,7 @@
 from fleet.architecture import Architecture
 from fleet.engine import ENGINES, Engine
 from fleet.layout import Layout
+from fleet.machine import Machine
 from fleet.node import NodeFacts
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
@@ -21,6 +22,14 @@ def facts_of(subject: NodeView | Plan) -> NodeFacts:
     if subject.facts is None:
         raise Undecidable("the node's answer to the probe", "none", "make {node} answer over SSH")
     return subject.facts
+
+
+def machine_of(subject: NodeView | Plan) -> Machine:
+    """What the machine told. Raises Undecidable where any of it was not understood."""
+    machine = facts_of(subject).machine
+    if machine.error is not None:
+        raise Undecidable("what the machine is", machine.error, "see the section `system` of the probe on {node}")
+    return machine
 
 
 def architecture_of(plan: Plan) -> Architecture:

@@ -6,6 +6,7 @@
 from typing import Any, Literal
 
 from fleet.frozen import Frozen
+from fleet.machine import Cdi, Machine
 from fleet.model.checkpoint import Checkpoint
 from fleet.running import Running
 from fleet.topology import Topology
@@ -23,6 +24,8 @@ class ServiceRequest(Frozen):
     image: str
     """Reference by digest: `name@sha256:...`."""
     port: int
+    mounts: tuple[str, ...] = ()
+    """Folders and files of the node that its container sees."""
 
 
 class ProbeRequest(Frozen):
@@ -242,6 +245,9 @@ class Deep(Frozen):
 
     nvlinks: tuple[Nvlinks, ...] = ()
     nvlinks_error: str | None = None
+    p2p: tuple[tuple[str, ...], ...] = ()
+    """Status of reading GPU j's memory from GPU i: `OK`, or why not (`CNS`, `NS`, ...); `X` on the diagonal."""
+    p2p_error: str | None = None
 
 
 class NodeFacts(Frozen):
@@ -255,6 +261,13 @@ class NodeFacts(Frozen):
     kernel: str | None = None
     cpus_online: str | None = None
     memory_bytes: int | None = None
+    clock_ahead_s: float | None = None
+    """Seconds that the node's clock is ahead of the controller's; 0 within the time that the question took."""
+    machine: Machine = Machine(error="the node told none")
+    cdi: Cdi = Cdi(error="the node told none")
+    sources: dict[str, bool] = {}
+    """Path of each declared mount's source -> is it there?"""
+    sources_error: str | None = None
     nvidia: Nvidia
     kernel_log: KernelLog = KernelLog(error="the node told none")
     topology: Topology | None = None

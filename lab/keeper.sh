@@ -16,6 +16,10 @@ mount -t tmpfs -o "mode=0755,size=$disk" vllm-fleet-lab "$run/disk"
 mkdir "$run/disk/upper" "$run/disk/work" "$run/disk/root" "$run/disk/containers"
 mount -t overlay -o "lowerdir=$lower,upperdir=$run/disk/upper,workdir=$run/disk/work" vllm-fleet-lab "$run/disk/root"
 
+# Device nodes as a driver's would be, as many as most recorded nodes have.
+nodes=
+for name in 0 1 2 3 4 5 6 7 ctl -uvm; do nodes="$nodes --bind=/dev/null:/dev/nvidia$name"; done
+
 boot() {
     # SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: machines that still have cgroup version 1 would pass that on to the host.
     # bpf: what crun uses for the devices of a container. CAP_NET_ADMIN: the namespace is the host's own.
@@ -26,8 +30,9 @@ boot() {
         --resolv-conf=off --timezone=off --console=pipe --kill-signal=SIGRTMIN+4 --no-new-privileges=no \
         --system-call-filter=bpf \
         --bind="$run/disk/containers:/var/lib/containers" \
-        --bind-ro="$store:/usr/lib/containers/store" \
-        --bind-ro="$run/gpu:/var/lib/vllm-fleet-lab/gpu"
+        --bind-ro="$store:/usr/lib/containers/store" $nodes \
+        --bind-ro="$run/gpu:/var/lib/vllm-fleet-lab/gpu" \
+        --bind-ro="$run/gpu/numa:/sys/devices/system/node"
 }
 
 boots=0

@@ -40,6 +40,7 @@ def prepare(lab: str, node: naming.NodeName, host_key: Path) -> None:
     ssh.mkdir(parents=True)
     (folder / "disk").mkdir()
     gpu_folder(lab, node.name).mkdir()
+    gpus.write_machine(gpu_folder(lab, node.name))
     shutil.copyfile(host_key, ssh / "ssh_host_ed25519_key")
     (ssh / "ssh_host_ed25519_key").chmod(0o600)
     (folder / "seed/etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")

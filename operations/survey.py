@@ -8,7 +8,7 @@ from fleet.command import unit_name
 from fleet.declaration import Fleet, Placement
 from fleet.difference import Change, compare, removals
 from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
-from fleet.node import NodeFacts, ProbeRequest, ServiceRequest
+from fleet.node import Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
 from fleet.release import Release, adopted, secrets_mark
 from fleet.verdict import Verdict
@@ -55,7 +55,14 @@ def request_for(placement: Placement, key: str, deep: bool = False, audit: bool 
     """What the one probe must look at on this node. `deep`: also what a rollout has no time for; `audit`: what runs."""
     return ProbeRequest(
         services=tuple(
-            ServiceRequest(name=s.name, model=s.model, image=s.image.reference, port=s.port) for s in placement.services
+            ServiceRequest(
+                name=s.name,
+                model=s.model,
+                image=s.image.reference,
+                port=s.port,
+                mounts=tuple(mount.source for mount in s.mounts),
+            )
+            for s in placement.services
         ),
         runtime=placement.node.runtime,
         secret_key=key,
@@ -132,7 +139,30 @@ def _after_pruning(placement: Placement, facts: NodeFacts) -> NodeFacts:
     """The node as the gates are to see it: what this run takes away before anything else listens nowhere."""
     declared = {service.name for service in placement.services}
     gone = {unit_name(lies.name) for lies in facts.services if lies.name not in declared}
-    return facts.model_copy(update={"ports": tuple(port for port in facts.ports if port.unit not in gone)})
+    ports = tuple(port for port in facts.ports if port.unit not in gone)
+    still = tuple(_stopped(lies) if unit_name(lies.name) in gone else lies for lies in facts.services)
+    return facts.model_copy(update={"ports": ports, "nvidia": _without(facts.nvidia, gone), "services": still})
+
+
+def _without(nvidia: Nvidia, units: set[str]) -> Nvidia:
+    """The GPUs without the processes of these units, and without the memory that they hold."""
+    held: dict[str, int] = {}
+    for process in nvidia.processes:
+        if process.unit in units:
+            held[process.bus_id] = held.get(process.bus_id, 0) + (process.memory_mib or 0)
+    gpus = [
+        gpu.model_copy(update={"memory_used_mib": max(0, (gpu.memory_used_mib or 0) - held[gpu.bus_id])})
+        if gpu.bus_id in held
+        else gpu
+        for gpu in nvidia.gpus
+    ]
+    left = tuple(process for process in nvidia.processes if process.unit not in units)
+    return nvidia.model_copy(update={"gpus": tuple(gpus), "processes": left})
+
+
+def _stopped(lies: Installed) -> Installed:
+    unit = lies.unit.model_copy(update={"active": "inactive"}) if lies.unit else None
+    return lies.model_copy(update={"unit": unit})
 
 
 def survey(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from facts.parse.cdi import parse_cdi
 from facts.parse.checkpoint import with_checkpoints
 from facts.parse.engines import parse_engines
 from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
@@ -16,9 +17,11 @@ from facts.parse.gpus import parse_gpus
 from facts.parse.kernel import parse_kernel
 from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
 from facts.parse.nvlinks import parse_nvlinks
+from facts.parse.p2p import parse_p2p
 from facts.parse.refusal import quoted
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_services, parse_units
+from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
@@ -43,6 +46,10 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
     files = _files(sections)
     return NodeFacts(
         **host,
+        machine=parse_system(_section(sections, "system")),
+        cdi=parse_cdi(_section(sections, "cdi")),
+        sources=read_mounts(_section(sections, "mounts")),
+        sources_error=_section(sections, "mounts").failure,
         nvidia=read_gpus(_section(sections, "gpus")),
         kernel_log=parse_kernel(_section(sections, "kernel")),
         topology=topology,
@@ -73,7 +80,15 @@ def _section(sections: Mapping[str, Section], name: str) -> Section:
 
 def _deep(sections: Mapping[str, Section]) -> Deep:
     nvlinks, error = parse_nvlinks(_section(sections, "nvlinks"))
-    return Deep(nvlinks=nvlinks, nvlinks_error=error)
+    p2p, p2p_error = parse_p2p(_section(sections, "peers"))
+    return Deep(nvlinks=nvlinks, nvlinks_error=error, p2p=p2p, p2p_error=p2p_error)
+
+
+def read_mounts(section: Section) -> dict[str, bool]:
+    """Path -> is it there? A path that nothing was told of is missing from it, and thereby unknown."""
+    words = {"there": True, "absent": False}
+    told = (line.partition(" ") for line in section.text.splitlines())
+    return {path: words[word] for word, _, path in told if word in words and path}
 
 
 def _files(sections: Mapping[str, Section]) -> dict[str, OwnFile]:

@@ -2,9 +2,10 @@
 
 from fleet.gate import gate
 from fleet.gates.gpu_state import NOT_THERE
-from fleet.known import Undecidable, facts_of
+from fleet.known import Undecidable, facts_of, layout_of, machine_of
 from fleet.node import Deep
-from fleet.plan import NodeView
+from fleet.plan import NodeView, Plan
+from fleet.topology import Topology
 from fleet.verdict import Finding
 
 
@@ -40,7 +41,7 @@ def nvlink_width(view: NodeView) -> list[Finding]:
     ]
 
 
-def deep_of(view: NodeView) -> Deep:
+def deep_of(view: NodeView | Plan) -> Deep:
     """What a deep look read. Raises Undecidable where this look was none."""
     deep = facts_of(view).deep
     if deep is None:
@@ -92,3 +93,101 @@ def fabric(view: NodeView) -> list[Finding]:
         if (state, status) != ("Completed", "Success"):
             findings.append(Finding(want="fabric Completed, Success", got=f"{state}, {status} on GPU {gpu.index}"))
     return findings
+
+
+def _tp_pairs(plan: Plan) -> list[tuple[int, int]]:
+    """Every two GPUs of one TP group, which exchange data in each layer."""
+    cut = layout_of(plan)
+    order, groups = cut.device_order, range(0, cut.ranks, cut.tp)
+    return [
+        (order[i], order[j])
+        for start in groups
+        for i in range(start, start + cut.tp)
+        for j in range(i + 1, start + cut.tp)
+    ]
+
+
+def _topology_of(plan: Plan) -> Topology:
+    topology = facts_of(plan).topology
+    if topology is None:
+        raise Undecidable("the links between GPUs", facts_of(plan).topology_error or "no topology")
+    return topology
+
+
+def _path(topology: Topology, i: int, j: int) -> str:
+    if not (0 <= i < topology.gpus and 0 <= j < topology.gpus):
+        raise Undecidable(f"the path between GPU {i} and {j}", f"a topology of {topology.gpus} GPUs")
+    return topology.links[i][j]
+
+
+FAR = ("SYS", "SOC")
+NEAR = ("PIX", "PXB", "PHB")
+"""Paths over which NCCL lets GPUs write to one another without being told to (NCCL, NCCL_P2P_LEVEL)."""
+
+
+def _p2p_off(plan: Plan) -> bool:
+    return plan.service.env.get("NCCL_P2P_DISABLE") == "1"
+
+
+@gate(
+    "p2p-far",
+    reads="nvidia-smi topo -m, env of the service",
+    remedy="take NCCL_P2P_LEVEL out of env of {service}, or choose a device_order that keeps TP within a socket",
+    needs_facts=True,
+)
+def p2p_far(plan: Plan) -> list[Finding]:
+    """No TP group is told to use peer access between processors (NCCL_P2P_LEVEL=SYS): it stalls or is slow."""
+    if plan.service.env.get("NCCL_P2P_LEVEL", "").upper() not in ("SYS", "5") or _p2p_off(plan):
+        return []
+    topology = _topology_of(plan)
+    far = [f"{i}-{j}" for i, j in _tp_pairs(plan) if _path(topology, i, j) in FAR]
+    return [Finding(want="peer access within a processor", got=f"SYS between GPU {', '.join(far[:6])}")] if far else []
+
+
+@gate(
+    "iommu",
+    reads="/sys/kernel/iommu_groups, nvidia-smi topo -m",
+    remedy="boot {node} with iommu=pt and turn ACS off for its PCIe switches, or set NCCL_P2P_DISABLE: 1 for {service}",
+    needs_facts=True,
+)
+def iommu(plan: Plan) -> list[Finding]:
+    """Peer access over PCIe within a TP group is neither translated by an IOMMU nor sent up by ACS: it hangs or lies.
+
+    Two GPUs behind one switch (PIX, PXB) share an IOMMU group unless ACS keeps them apart.
+    """
+    groups = {one.bus.lower()[-10:]: one for one in machine_of(plan).iommu}
+    if not groups or _p2p_off(plan) or layout_of(plan).tp == 1:
+        return []
+    topology = _topology_of(plan)
+    bus = {gpu.index: (gpu.bus_id or "").lower()[-10:] for gpu in facts_of(plan).nvidia.gpus}
+    findings = []
+    for i, j in _tp_pairs(plan):
+        path, here, there = _path(topology, i, j), groups.get(bus.get(i, "")), groups.get(bus.get(j, ""))
+        if path not in NEAR or here is None or there is None:
+            continue
+        want = f"direct peer access between GPU {i} and {j} ({path})"
+        if here.type != "identity" or there.type != "identity":
+            findings.append(Finding(want=want, got=f"an IOMMU that translates ({here.type})"))
+        elif path in ("PIX", "PXB") and here.group != there.group:
+            findings.append(Finding(want=want, got=f"ACS between them (IOMMU groups {here.group}, {there.group})"))
+    return findings[:8]
+
+
+@gate(
+    "p2p",
+    reads="nvidia-smi topo -p2p r",
+    remedy="see the driver's settings of {node} (NVreg_...), virtualisation and the NVLink bridges",
+    deep=True,
+)
+def p2p(plan: Plan) -> list[Finding]:
+    """The driver allows peer access between all GPUs of a TP group that NVLink joins."""
+    topology, deep = _topology_of(plan), deep_of(plan)
+    pairs = [(i, j) for i, j in _tp_pairs(plan) if _path(topology, i, j).startswith("NV")]
+    if not pairs:
+        return []
+    if deep.p2p_error is not None:
+        raise Undecidable("peer access between GPUs", deep.p2p_error, "run nvidia-smi topo -p2p r on {node}")
+    if len(deep.p2p) != topology.gpus:
+        raise Undecidable(f"peer access between {topology.gpus} GPUs", f"a matrix of {len(deep.p2p)}")
+    bad = [(i, j, deep.p2p[i][j]) for i, j in pairs if deep.p2p[i][j] != "OK" or deep.p2p[j][i] != "OK"]
+    return [Finding(want=f"peer access between GPU {i} and {j}", got=status) for i, j, status in bad[:8]]

@@ -41,8 +41,8 @@ MISTAKES: dict[str, tuple[Files, str]] = {
     ),
     "an_unknown_field_like_no_other": (
         {N1: node() + "colour: red\n"},
-        f"{N1}:6: colour: want one of address, gpus, groups, numa, nvlink_islands, nvlinks, recording, runtime, "
-        'runtime_flags, services, ssh, found the unknown field "colour"',
+        f"{N1}:6: colour: want one of address, gpus, groups, numa, nvlink_islands, nvlinks, peermem, recording, "
+        'runtime, runtime_flags, services, ssh, found the unknown field "colour"',
     ),
     "an_unknown_inner_field": (
         {N1: node() + "ssh:\n  user: root\n  keys: x\n"},

@@ -77,6 +77,7 @@ class FakeNode:
             "state": (self.state, STATE),
             "unit_folder": (self.units, "/etc/systemd/system"),
             "node_script": (self.root / "node", NODE_SCRIPT),
+            "cdi_folder": (self.root / "cdi", "/etc/cdi"),
             "storage_conf": (self.root / "storage.conf", "/etc/containers/storage.conf"),
             "runtime_program": (self.root / "podman", "/usr/bin/podman"),
         }

@@ -8,6 +8,7 @@ from typing import Any
 
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Waiver
 from fleet.gate import FleetView, evaluate
+from fleet.machine import Cdi, CdiSpec, Limit, Machine
 from fleet.node import (
     Deep,
     Disk,
@@ -17,6 +18,7 @@ from fleet.node import (
     KernelLog,
     ModelFolder,
     NodeFacts,
+    NumaNode,
     Nvidia,
     Nvlinks,
     OwnFile,
@@ -122,6 +124,12 @@ def facts(config: dict[str, Any] | None = GLM, **changes: Any) -> NodeFacts:
         "now": 1_700_000_000,
         "nvidia": Nvidia(gpus=gpus(), driver="570.86.15"),
         "kernel_log": KernelLog(),
+        "cpus_online": "0-127",
+        "memory_bytes": 2**40,
+        "clock_ahead_s": 0.0,
+        "machine": machine(),
+        "cdi": Cdi(specs=(CdiSpec(file="/etc/cdi/nvidia.yaml", names=(*map(str, range(8)), "all")),)),
+        "numa": (NumaNode(id=0, cpus="0-63"), NumaNode(id=1, cpus="64-127")),
         "topology": topology(),
         "runtime": Runtime(name="podman", version="5.4.2", images=(image(),)),
         "disks": (Disk(path="/var/lib", total_bytes=2**40, free_bytes=2**39),),
@@ -131,9 +139,33 @@ def facts(config: dict[str, Any] | None = GLM, **changes: Any) -> NodeFacts:
     return NodeFacts.model_validate(sound | changes)
 
 
+def machine(**changes: Any) -> Machine:
+    """What machine a1 is, with changes."""
+    sound = {
+        "nr_open": 1_048_576,
+        "open_files": Limit(soft=1024, hard=524_288),
+        "locked_memory": Limit(soft=8_388_608, hard=8_388_608),
+        "capabilities": 0x1FFFFFFFFFF,
+        "cpus_allowed": "0-127",
+        "governors": {"performance": 128},
+        "memory_available": 900 * 2**30,
+        "huge_pages": 0,
+        "huge_pages_free": 0,
+        "huge_page_bytes": 2 * 2**20,
+        "clocks": ("chronyd.pid",),
+        "resolves_itself": True,
+        "devices": (*(f"nvidia{gpu}" for gpu in range(8)), "nvidiactl", "nvidia-uvm"),
+    }
+    return Machine.model_validate(sound | changes)
+
+
 def deep(**changes: Any) -> Deep:
     """What a deep look at a1 reads, with changes."""
-    return Deep.model_validate({"nvlinks": tuple(Nvlinks(gpu=gpu, up=tuple(range(12))) for gpu in range(8))} | changes)
+    sound = {
+        "nvlinks": tuple(Nvlinks(gpu=gpu, up=tuple(range(12))) for gpu in range(8)),
+        "p2p": tuple(tuple("X" if i == j else "OK" for j in range(8)) for i in range(8)),
+    }
+    return Deep.model_validate(sound | changes)
 
 
 def image(digest: str = DIGEST, engine: str | None = "0.30.0") -> Image:

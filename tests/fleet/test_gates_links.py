@@ -1,8 +1,9 @@
 """NVLinks are all up and the fabric is ready, or nothing is started over them."""
 
+from fleet.machine import IommuGroup, Machine
 from fleet.node import NodeFacts, Nvidia, Nvlinks
 from fleet.topology import Topology
-from tests.fleet.builders import deep, facts, fails, fleet_with, gpus, node, passes, topology
+from tests.fleet.builders import deep, facts, fails, fleet_with, gpus, machine, node, passes, topology
 
 
 def thinner(i: int, j: int, label: str) -> Topology:
@@ -68,3 +69,63 @@ def test_a_fabric_that_is_not_ready_is_told_with_what_it_is() -> None:
     fails("fabric", fleet_with(told=fabric("Completed", "Invalid Parameter")), "Completed, Invalid Parameter")
     silent = tuple(gpu.model_copy(update={"told": {}}) for gpu in gpus())
     fails("fabric", fleet_with(told=facts(nvidia=Nvidia(gpus=silent))), "fabric.state of GPU 0, found nothing")
+
+
+def over(label: str) -> Topology:
+    """Two GPUs of one TP group, without NVLink, on this path."""
+    return Topology(gpus=2, links=(("X", label), (label, "X")), numa=(0, 0), cpu_affinity=(None, None))
+
+
+def two(label: str, **changes: object) -> NodeFacts:
+    return facts(topology=over(label), **changes)
+
+
+TWO = {"gpus": [0, 1], "layout": {"tp": 2}}
+
+
+def test_peer_access_between_processors_is_not_asked_for() -> None:
+    passes("p2p-far", fleet_with(told=two("SYS"), **TWO))
+    asked = {"env": {"NCCL_P2P_LEVEL": "SYS"}, **TWO}
+    fails("p2p-far", fleet_with(told=two("SYS"), **asked), "SYS between GPU 0-1")
+    passes("p2p-far", fleet_with(told=two("NODE"), **asked))
+    off = {"env": {"NCCL_P2P_LEVEL": "SYS", "NCCL_P2P_DISABLE": "1"}, **TWO}
+    passes("p2p-far", fleet_with(told=two("SYS"), **off))
+    fails("p2p-far", fleet_with(told=facts(topology=None, topology_error="cut off"), **asked), "cut off")
+
+
+def grouped(kind: str, *groups: str) -> Machine:
+    one = [IommuGroup(bus=f"0000:0{gpu}:00.0", group=group, type=kind) for gpu, group in enumerate(groups)]
+    return machine(iommu=tuple(one))
+
+
+def test_peer_access_over_pcie_is_not_translated() -> None:
+    passes("iommu", fleet_with(told=two("PXB"), **TWO))
+    told = two("PHB", machine=grouped("DMA-FQ", "17", "18"))
+    fails("iommu", fleet_with(told=told, **TWO), "between GPU 0 and 1 (PHB), found an IOMMU that translates (DMA-FQ)")
+    passes("iommu", fleet_with(told=told, **TWO, env={"NCCL_P2P_DISABLE": "1"}))
+    passes("iommu", fleet_with(told=two("SYS", machine=grouped("DMA", "17", "18")), **TWO))
+    passes("iommu", fleet_with(told=facts(machine=grouped("DMA", *"01234567"))))
+
+
+def test_gpus_behind_one_switch_are_not_kept_apart() -> None:
+    apart, together = grouped("identity", "17", "18"), grouped("identity", "17", "17")
+    fails("iommu", fleet_with(told=two("PIX", machine=apart), **TWO), "found ACS between them (IOMMU groups 17, 18)")
+    passes("iommu", fleet_with(told=two("PIX", machine=together), **TWO))
+    passes("iommu", fleet_with(told=two("PHB", machine=apart), **TWO))
+    broken = two("PIX", machine=apart).model_copy(update={"topology": None, "topology_error": "cut off"})
+    fails("iommu", fleet_with(told=broken, **TWO), "cut off")
+
+
+def allowed(status: str) -> NodeFacts:
+    rows = [["X" if i == j else "OK" for j in range(8)] for i in range(8)]
+    rows[0][1] = status
+    return facts(deep=deep(p2p=tuple(map(tuple, rows))))
+
+
+def test_the_driver_allows_peer_access_where_nvlink_joins() -> None:
+    passes("p2p", fleet_with())
+    fails("p2p", fleet_with(told=allowed("CNS")), "want peer access between GPU 0 and 1, found CNS")
+    passes("p2p", fleet_with(told=two("PXB", deep=deep(p2p=())), **TWO))
+    fails("p2p", fleet_with(told=facts(deep=deep(p2p=(("X",),)))), "found a matrix of 1")
+    fails("p2p", fleet_with(told=facts(deep=deep(p2p=(), p2p_error="found 'wings'"))), "found 'wings'")
+    fails("p2p", fleet_with(told=facts(topology=None, topology_error="cut off")), "cut off")

@@ -1,11 +1,13 @@
 """Each fault that a lab can show is set on a running host, and the gate of that subject names it."""
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
 from rollout_site import RolloutSite
 
+from facts.gather import clock_ahead
 from facts.parse.probe import parse_probe
 from facts.script import probe_script
 from fleet.gate import FleetView, evaluate
@@ -32,7 +34,10 @@ def judged(lab: Lab, name: str, deep: bool = True) -> list[Verdict]:
     fleet = for_command(str(lab.folder / "fleet")).fleet
     placement = fleet.placement(name)
     script = probe_script(request_for(placement, "key", deep))
-    facts = parse_probe(lab.ssh(name, "bash -s", input=script.text).stdout, script)
+    asked = time.time()
+    answer = lab.ssh(name, "bash -s", input=script.text).stdout
+    facts = parse_probe(answer, script)
+    facts = facts.model_copy(update={"clock_ahead_s": clock_ahead(facts.now, asked, time.time())})
     view = NodeView(placement=placement, facts=facts, rollout=fleet.rollout)
     plans = tuple(decide(placement, service, facts) for service in placement.services)
     return list(evaluate(FleetView(views=(view,), plans=plans), fleet.waivers))
@@ -65,6 +70,11 @@ def test_a_healthy_host_passes_every_gate_without_a_warning_or_a_waiver(lab: Lab
         ("a1", "nvlink-down:3", "nvlink-width", "fail", "between GPU 2 and 3, found 3"),
         ("h1", "nvlink-down:3", "nvlink-up", "fail", "NVLink ports of GPU 3 up, found 0 inactive"),
         ("h1", "fabric-down", "fabric", "fail", "In Progress, N/A on GPU 0"),
+        ("a1", "p2p-off", "p2p", "fail", "peer access between GPU 0 and 1, found CNS"),
+        ("a1", "cdi-missing", "cdi", "fail", "no specification of nvidia.com/gpu"),
+        ("a1", "cdi-without:3", "cdi", "fail", "found none of GPU 3"),
+        ("a1", "cdi-stale", "cdi-fresh", "fail", "found 570.86.15 in /etc/cdi/nvidia.yaml"),
+        ("a1", "memory:4", "host-memory", "warn", "want 8 GiB free for 8 ranks, found 4.0 GiB"),
         ("l1", "driver-mismatch", "driver", "fail", "the module that is loaded and the library differ"),
         ("l1", "driver-gone", "driver", "fail", "no driver is loaded"),
     ],
@@ -73,6 +83,72 @@ def test_a_fault_is_named_by_its_gate(lab: Lab, name: str, fault: str, gate: str
     lab.set(name, faults=[fault])
     told = [verdict for verdict in judged(lab, name) if verdict.gate == gate]
     assert text in "\n".join(str(verdict) for verdict in told if verdict.status == status), [*map(str, told)]
+
+
+@pytest.mark.parametrize(
+    ("action", "undo", "gate", "status", "text"),
+    [
+        ("umount /dev/nvidia-uvm", "mount --bind /dev/null /dev/nvidia-uvm", "device-nodes", "fail", "nvidia-uvm"),
+        ("umount /dev/nvidia3", "mount --bind /dev/null /dev/nvidia3", "device-nodes", "fail", "1 of the GPUs'"),
+        ("touch /run/reboot-required", "rm /run/reboot-required", "reboot-pending", "warn", "want no reboot pending"),
+        (
+            "mv /run/systemd/container /run/systemd/was",
+            "mv /run/systemd/was /run/systemd/container",
+            "clock-set",
+            "warn",
+            "no daemon that does",
+        ),
+        (
+            "cp /etc/hosts /run/hosts; echo 127.0.0.1 localhost > /etc/hosts; sed -i.old s/^hosts:.*/hosts:files/ "
+            "/etc/nsswitch.conf",
+            "cp /run/hosts /etc/hosts; mv /etc/nsswitch.conf.old /etc/nsswitch.conf",
+            "own-name",
+            "warn",
+            "a1 resolves to nothing",
+        ),
+        (
+            "rm -f /etc/systemd/system/apt-daily-upgrade.timer; mkdir -p /etc/systemd/system/timers.target.wants; "
+            "ln -s /lib/systemd/system/apt-daily-upgrade.timer /etc/systemd/system/timers.target.wants/; "
+            "echo 'APT::Periodic::Unattended-Upgrade \"1\";' > /etc/apt/apt.conf.d/20auto-upgrades",
+            "ln -s /dev/null /etc/systemd/system/apt-daily-upgrade.timer; rm /etc/apt/apt.conf.d/20auto-upgrades",
+            "driver-updates",
+            "warn",
+            "apt-daily-upgrade.timer may replace it",
+        ),
+        ("fallocate -l 1700M /var/tmp/full", "rm /var/tmp/full", "disk-room", "fail", "want 0.5 GiB free"),
+    ],
+    ids=["uvm", "gpu-node", "reboot", "clock", "name", "updates", "disk"],
+)
+def test_what_is_done_to_a_host_is_named_by_its_gate(
+    lab: Lab, action: str, undo: str, gate: str, status: str, text: str
+) -> None:
+    assert lab.ssh("a1", action).returncode == 0
+    try:
+        told = [verdict for verdict in judged(lab, "a1", deep=False) if verdict.gate == gate]
+    finally:
+        assert lab.ssh("a1", undo).returncode == 0
+    assert text in "\n".join(str(verdict) for verdict in told if verdict.status == status), [*map(str, told)]
+
+
+def test_an_undeclared_service_that_holds_the_gpus_of_another_is_named(lab: Lab, site: RolloutSite) -> None:
+    site.write(old=site.service())
+    rolled = site.deploy("--limit", "l1")
+    assert rolled.code == 0, rolled.out
+    site.write(new=site.service(port=8001))
+    ran = site.pyinfra("gates.py", "--limit", "l1")
+    assert ran.code == 1
+    assert "fail undeclared-service: want only declared services, found vllm-old.service is active on GPU 0 on l1" in (
+        ran.plain
+    )
+    pruned = site.pyinfra("gates.py", "--limit", "l1", "--data", "prune=true")
+    assert pruned.code == 0, pruned.out
+
+
+def test_a_mount_without_its_source_is_named(site: RolloutSite) -> None:
+    site.write(llm=site.service(mounts=[{"source": "/srv/not-there", "target": "/cache"}]))
+    ran = site.pyinfra("gates.py", "--limit", "l1")
+    assert ran.code == 1
+    assert "fail mounts: want /srv/not-there on the node, found no such file or folder on l1/llm" in ran.plain
 
 
 def test_the_verb_asks_every_gate_and_changes_nothing(lab: Lab, site: RolloutSite) -> None:

@@ -1,5 +1,5 @@
 # awk -f nvidia-smi.awk -v mode=MODE FAULTS GPUS.CSV FILE
-# Prints what nvidia-smi would: MODE is query, apps, list, table, topo or nvlink; FILE is the recording of that command.
+# Prints what nvidia-smi would: MODE is query, apps, list, table, topo, ptop or nvlink; FILE is the recording of that command.
 # A message of a failed GPU goes to standard output and the exit code is 15, as the real tool does.
 
 BEGIN {
@@ -27,6 +27,7 @@ FNR == 1 && mode != "query" && mode != "apps" && first_lost() >= 0 {
     exit
 }
 mode == "topo" { matrix_line(); next }
+mode == "ptop" { peers_line(); next }
 mode == "nvlink" { nvlink_line(); next }
 /^CUDA Version/ { sub(/^[^:]*: /, ""); cuda = $0 }
 
@@ -177,11 +178,38 @@ function matrix_line(    n, word, i, self, other, line) {
     line = word[1]
     for (i = 2; i <= n; i++) {
         other = heading[i] ~ /^GPU[0-9]+$/ ? substr(heading[i], 4) : ""
+        if (heading[i] == "CPU Affinity") word[i] = cpus_next_to(self)
         if ((self, other) in cut) word[i] = without_nvlink(self, other)
         if (((self in down) || (other != "" && other in down)) && word[i] ~ /^NV/) word[i] = fewer(word[i])
         line = line "\t" word[i]
     }
     print line
+}
+
+# The CPUs of the recorded machine are not there: those of this one are dealt out to its NUMA nodes.
+function cpus_next_to(g,    socket) {
+    split(affinity, socket, " ")
+    return socket[g < gpus / 2 ? 1 : 2]
+}
+
+# Peer access: over NVLink and within a socket, as on most of such machines.
+function peers_line(    n, word, i, line) {
+    n = split($0, word, "\t")
+    if (FNR == 1) {
+        line = " "
+        for (i = 0; i < gpus; i++) line = line "\tGPU" i
+        print line
+    }
+    if (word[1] !~ /^GPU[0-9]+$/) return
+    line = " " word[1]
+    for (i = 0; i < gpus; i++) line = line "\t" peers(substr(word[1], 4), i, word[i + 2])
+    print line
+}
+
+function peers(a, b, path) {
+    if (a == b) return "X"
+    if ((a, b) in cut) return "CNS"
+    return path ~ /NV|PIX|PXB|PHB|NODE/ && !(has("p2p-off", "")) ? "OK" : "CNS"
 }
 
 # A bond of links with one of them down.
