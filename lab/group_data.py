@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from lab import host
+from lab.engine import hosts
 
 SOURCE = Path(__file__).resolve().parent.parent / "group_data"
 
@@ -19,3 +20,14 @@ def write(folder: Path, state: Path) -> None:
             if "digest_file" in image:
                 image["digest_file"] = os.path.relpath(state / Path(image["digest_file"]).name, folder)
         host.write_atomically(folder / path.name, yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110))
+
+
+def write_real(folder: Path, python: Path, digest: str) -> None:
+    """`folder`/all.yaml for a lab with a real engine: one service of a tiny model on every node."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.yaml"):
+        old.unlink()
+    tiny = hosts.service(digest, python)
+    document = {"services": {"tiny": tiny}, "rollout": {"batches": [1, "100%"], "min_free_gib": 0.1}}
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+    host.write_atomically(folder / "all.yaml", text)

@@ -14,6 +14,8 @@ from lab import host, rootfs
 
 NAME = "localhost/vllm-standin"
 VERSIONS = ("0.30.0", "0.33.0")
+REAL = "vllm-cpu"
+"""The name in the digests of the image for a real engine."""
 DIGESTS = "digests.json"
 
 # In a mount namespace of its own, with the installed Debian read-only; podman needs /proc, /sys, locks and room.
@@ -52,7 +54,7 @@ def ensure(root: Path, progress: Callable[[str], None]) -> Path:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Digest of each version's image, as in `localhost/vllm-standin@sha256:...`."""
+    """Digest of each image: of the stand-in by version, as in `localhost/vllm-standin@sha256:...`, and REAL's."""
     found: dict[str, str] = json.loads((folder / DIGESTS).read_text())
     return found
 
@@ -60,9 +62,22 @@ def digests(folder: Path) -> dict[str, str]:
 def _digest(root: Path) -> str:
     """Changes with the root file system, with the engine's source and with this file."""
     total = hashlib.sha256(root.name.encode())
-    for path in [Path(__file__), *sorted((Path(__file__).parent / "standin").rglob("*.py"))]:
+    here = Path(__file__).parent
+    for path in [Path(__file__), *sorted((here / "standin").rglob("*.py")), here / "engine/image.py"]:
         total.update(path.name.encode() + b"\0" + path.read_bytes())
     return total.hexdigest()[:12]
+
+
+def _real(into: Path) -> str:
+    """The image of the real engine: an empty tree, in which a host's folders are laid (see lab/engine/image.py)."""
+    from lab.engine import image, venv
+    from lab.standin.archive import archive
+
+    tree = image.build(into / "tree-real", venv.DEFAULT)
+    name, labels = f"{image.NAME}:{venv.DEFAULT}", image.labels(venv.DEFAULT)
+    digest = archive(tree, into / f"{REAL}.tar", name, venv.DEFAULT, labels, image.PATH)
+    shutil.rmtree(tree)
+    return digest
 
 
 def _build(root: Path, into: Path) -> None:
@@ -75,7 +90,8 @@ def _build(root: Path, into: Path) -> None:
         tree = build(root, into / f"tree-{version}", version)
         made[version] = archive(tree, into / f"{version}.tar", f"{NAME}:{version}", version)
         shutil.rmtree(tree)
-    archives = [f"{version}.tar" for version in VERSIONS]
+    made[REAL] = _real(into)
+    archives = [f"{name}.tar" for name in made]
     command = ["unshare", "--mount", "sh", "-c", LOAD, "load", str(root), str(into), *archives]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

