@@ -1,0 +1,189 @@
+"""A real vLLM in the container of a lab host, rolled out as any other service: layouts, a canary that fails, patches.
+
+Each step of this file is one start of the engine (a minute on two idle cores), so they follow on each other in order.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fleet.budget import Given
+from fleet.command import NODE_SCRIPT, STATE
+from fleet.ledger import Ledger
+from fleet.model.read import read_model
+from fleet.serving import Serving
+from lab import host, images
+from lab.engine import hosts, image, venv
+from lab.lab import Lab
+from tests.lab.rollout_site import Ran, RolloutSite
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
+
+LIMIT_S = 1200
+GIB = 2**30
+BLOCK = 128
+"""Tokens of a block on CPU."""
+NAME = "-".join(filter(None, (os.environ.get("VLLM_FLEET_TEST_LAB", "test"), "real")))
+
+
+@pytest.fixture(scope="module")
+def real(engine_fit: None) -> Iterator[Lab]:
+    """One host that has the real engine."""
+    reason = host.unfit()
+    if reason and os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    lab = Lab(NAME, 1, engine="vllm-cpu")
+    lab.up()
+    yield lab
+    if not os.environ.get("VLLM_FLEET_KEEP_LAB"):
+        lab.down()
+
+
+@pytest.fixture(scope="module")
+def site(real: Lab, engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolloutSite]:
+    """A site with that host."""
+    made = RolloutSite(real, tmp_path_factory.mktemp("site"), ("a1",))
+    yield made
+    if os.environ.get("VLLM_FLEET_KEEP_LAB"):
+        return
+    real.ssh("a1", f"[ ! -x {NODE_SCRIPT} ] || {NODE_SCRIPT} drop tiny", timeout=60)
+
+
+def declare(site: RolloutSite, python: Path, **settings: Any) -> None:
+    digest = (site.lab.folder / f"image-{images.REAL}.digest").read_text().strip()
+    site.write(tiny=hosts.service(digest, python, **settings))
+
+
+def rolled(site: RolloutSite, python: Path, **settings: Any) -> Ran:
+    declare(site, python, **settings)
+    return site.deploy(timeout=LIMIT_S)
+
+
+def proof(site: RolloutSite) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(site.on("a1", f"cat {STATE}/tiny/current/proof.json"))
+    return document
+
+
+def pool(site: RolloutSite) -> int:
+    """KV tokens as the engine exported them when it had proven itself; the journal must say the same."""
+    measured = proof(site)["measured"]
+    assert int(measured["block_size"]) == BLOCK
+    told = site.on("a1", "journalctl -u vllm-tiny -o cat | grep -o 'KV cache size: [0-9,]* tokens' | tail -1")
+    assert int(told.split()[3].replace(",", "")) == int(measured["kv_cache_size_tokens"])
+    return int(measured["kv_cache_size_tokens"])
+
+
+def predicted(site: RolloutSite, *cut: int, tp: int = 1) -> int:
+    """What the ledger says of this cut at 1 GiB a rank."""
+    config = json.loads(site.on("a1", f"cat {hosts.MODEL}/config.json"))
+    serving = Serving(engine=venv.DEFAULT, tp=tp, pp=len(cut), max_model_len=1024, block_size=BLOCK)
+    budget = Given(stages=(GIB,) * len(cut))
+    ledger = Ledger(read_model(config), serving)
+    return ledger.pool(cut, budget.stages).tokens
+
+
+def said(site: RolloutSite) -> tuple[str, list[float]]:
+    """A greedy answer with its log-probabilities: where a stage does not do its work, these differ."""
+    url = f"http://{site.lab.node('a1').address}:8000/v1/completions"
+    body = {"model": "tiny", "prompt": "What is 2 + 2?:", "max_tokens": 6, "temperature": 0, "logprobs": 1}
+    answer = httpx.post(url, json=body, timeout=120)
+    answer.raise_for_status()
+    choice = answer.json()["choices"][0]
+    return choice["text"], choice["logprobs"]["token_logprobs"]
+
+
+def proven(site: RolloutSite, ran: Ran, layout: str, partition: str) -> None:
+    assert ran.code == 0, ran.out[-4000:]
+    state = site.state("a1", "tiny")
+    assert state["current"] == state["proven"] and state["active"] == "active" and not state["pending"]
+    assert f"a1 tiny {layout} {partition} {state['current']}" in ran.plain
+    assert "' tiny.' (stop" in proof(site)["summary"], proof(site)["summary"]
+
+
+ONE_STAGE: list[tuple[str, list[float]]] = []
+
+
+def test_one_rank_is_rolled_out_and_proves_itself(site: RolloutSite, engine_python: Path) -> None:
+    proven(site, rolled(site, engine_python), "TP1/PP1", "-")
+    assert pool(site) == predicted(site, 4) == 1_048_576
+    ONE_STAGE.append(said(site))
+    assert ONE_STAGE[0][0] == " tiny."
+
+
+def test_the_engine_in_the_container_is_vllm_and_nothing_of_it_was_copied(site: RolloutSite) -> None:
+    argv, _ = site.engine("a1", "tiny")
+    assert argv == site.plan("a1", "tiny")["argv"]
+    assert site.on("a1", "curl -s http://127.0.0.1:8000/version") == json.dumps({"version": venv.DEFAULT}).replace(
+        " ", ""
+    )
+    used = int(site.on("a1", "df --output=used -B1M / | tail -1"))
+    assert used < 100, f"{used} MiB of the host's own disk are in use"
+
+
+def test_a_second_run_changes_nothing(site: RolloutSite) -> None:
+    before = site.marks()
+    ran = site.deploy()
+    assert ran.code == 0 and "Nothing to change" in ran.plain, ran.out[-4000:]
+    assert site.marks() == before
+
+
+def test_two_stages_give_the_same_answer_and_the_pool_of_the_larger_one(site: RolloutSite, engine_python: Path) -> None:
+    ran = rolled(site, engine_python, layout={"tp": 1, "pp": 2, "partition": [3, 1]})
+    proven(site, ran, "TP1/PP2", "3,1")
+    assert pool(site) == predicted(site, 3, 1) == 1_398_016
+    text, logprobs = said(site)
+    assert text == ONE_STAGE[0][0]
+    assert logprobs == pytest.approx(ONE_STAGE[0][1], abs=0.02)
+
+
+def test_another_partition_is_a_new_release_with_its_own_pool(site: RolloutSite, engine_python: Path) -> None:
+    before = site.state("a1", "tiny")["current"]
+    ran = rolled(site, engine_python, layout={"tp": 1, "pp": 2, "partition": [2, 2]})
+    proven(site, ran, "TP1/PP2", "2,2")
+    assert pool(site) == predicted(site, 2, 2) == 2_097_152
+    assert site.state("a1", "tiny")["previous"] == before
+    assert said(site)[1] == pytest.approx(ONE_STAGE[0][1], abs=0.02)
+
+
+def test_an_engine_that_is_healthy_and_answers_500_is_taken_back(site: RolloutSite, engine_python: Path) -> None:
+    """PP 2 with --enforce-eager on CPU: /health is 200, the first forward pass fails."""
+    before = site.state("a1", "tiny")
+    flags = {"--dtype": "bfloat16", "--enforce-eager": True}
+    ran = rolled(site, engine_python, layout={"tp": 1, "pp": 2, "partition": [2, 2]}, flags=flags)
+    assert ran.code == 1, ran.out[-4000:]
+    assert "HTTP 500" in ran.plain and f"{before['current']} was restored and proved itself" in ran.plain
+    now = site.state("a1", "tiny")
+    assert now | {"pid": ""} == before | {"pid": ""}
+    assert said(site)[0] == " tiny."
+
+
+def test_two_ranks_of_one_stage_with_a_patched_engine(site: RolloutSite, engine_python: Path) -> None:
+    ran = rolled(site, engine_python, layout={"tp": 2}, patches=["index-boundary"])
+    proven(site, ran, "TP2/PP1", "-")
+    assert pool(site) == predicted(site, 4, tp=2) == 2_097_152
+    assert said(site)[1] == pytest.approx(ONE_STAGE[0][1], abs=0.02)
+    record = json.loads(site.on("a1", f"cat {STATE}/tiny/current/patches.json"))
+    assert len(record["files"]) == 2
+    root = "/proc/$(podman inspect --format '{{.State.Pid}}' vllm-tiny)/root"
+    for file in record["files"]:
+        assert file["target"].startswith(f"{image.PACKAGES}/vllm/")
+        seen = site.on("a1", f'sha256sum "{root}{file["target"]}"').split()[0]
+        assert seen == file["sha256"] != file["pristine_sha256"]
+        pristine = engine_python.parents[1] / "lib" / Path(file["target"]).relative_to(f"{image.VENV}/lib")
+        assert hashlib.sha256(pristine.read_bytes()).hexdigest() == file["pristine_sha256"]
+
+
+def test_what_would_apply_to_the_installed_engine_is_told(site: RolloutSite, engine_python: Path) -> None:
+    packages = next(engine_python.parents[1].glob("lib/python3*/site-packages"))
+    ran = site.fleet_command("patch", "check", str(packages), "--json")
+    assert ran.code == 0, ran.out
+    told = json.loads(ran.out)
+    assert told["engine"].startswith(venv.DEFAULT) and {row["answer"] for row in told["patches"]} == {"applies"}
