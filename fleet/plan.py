@@ -3,7 +3,8 @@
 from functools import cached_property
 from typing import Any
 
-from fleet.architecture import Architecture, ArchitectureError, read_architecture
+from fleet.architecture import Architecture, ArchitectureError, IndexSharing, read_architecture
+from fleet.boundary import Partition
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Speculative
 from fleet.engine import Engine, engine_of
 from fleet.frozen import Frozen
@@ -13,6 +14,7 @@ from fleet.patch import Patch, PatchError, find_patch
 from fleet.question import Question, question_of, subject_of
 from fleet.ranking import Choice
 from fleet.repair import Pool, Repair, Unrepaired, overrides_with, repair, repaired_sharing
+from fleet.sizes import Sizes
 
 
 class NodeView(Frozen):
@@ -143,7 +145,7 @@ def decide(
 ) -> Plan:
     """Close every open setting of one service on one node. Never raises: an open question stays as an error text.
 
-    `patches`: all that there are. `pool`: the ledger's figures, for what an aligned partition would cost.
+    `patches`: all that there are. `pool`: figures for what an aligned partition would cost, in place of the ledger's.
     """
     node = placement.node
     architecture, architecture_error = architecture_on(service, facts)
@@ -155,6 +157,7 @@ def decide(
         layout = resolve(node, service, architecture, topology, choice, architecture_error)
     except LayoutError as error:
         layout_error = str(error)
+    pool = pool or predicted_pool(question(node, service, facts, architecture, evidence), layout)
     boundary = _boundary(service, architecture, layout, facts, patches, pool)
     if isinstance(boundary, Repair) and layout is not None and architecture is not None:
         layout, architecture = _repaired(boundary, layout, architecture)
@@ -210,6 +213,28 @@ def search(
     """All layouts of this service on this node, judged; None where the model is unknown."""
     asked = question(node, service, facts, architecture, evidence)
     return asked.choice() if asked else None
+
+
+def predicted_pool(asked: Question | None, layout: Layout | None) -> Pool | None:
+    """KV tokens of any partition of a layout, its misaligned stages repaired; None where the ledger cannot tell.
+
+    From what is declared and the node's GPUs alone: a partition must not change because it ran.
+    """
+    if asked is None or layout is None:
+        return None
+    serving = asked.serving.model_copy(update={"repair": "first"})
+    memory = asked.model_copy(update={"serving": serving, "measured": None}).memory()
+    sizes = Sizes(tp=layout.tp, pp=layout.pp, dp=layout.dp)
+    if isinstance(memory, str) or memory.refusal(sizes) is not None:
+        return None
+
+    def tokens(cut: Partition, _: IndexSharing) -> int | None:
+        starts = [sum(cut[:stage]) for stage in range(len(cut))]
+        if min(cut) < 1:
+            return None
+        return min(memory.tokens(sizes, stage, start, start + cut[stage]) for stage, start in enumerate(starts))
+
+    return tokens
 
 
 def _boundary(

@@ -44,7 +44,9 @@ class Repair(Frozen):
     def __str__(self) -> str:
         layers = f"layer{'s' if len(self.layers) > 1 else ''} {', '.join(map(str, self.layers))}"
         if self.kind == "aligned":
-            cost = f", which costs {percent(self.pool_loss)} of the pool" if self.pool_loss else ""
+            cost = (
+                f", which costs {percent(self.pool_loss)} of the pool" if self.pool_loss else ", at no cost of the pool"
+            )
             text = f"{partition_text(self.asked)} was cut as {partition_text(self.partition)} instead{cost}"
         elif self.kind == "pattern":
             text = f"{partition_text(self.partition)} repaired: index_topk_pattern makes {layers} compute"

@@ -105,7 +105,7 @@ def proven(site: RolloutSite, ran: Ran, layout: str, partition: str) -> None:
     state = site.state("a1", "tiny")
     assert state["current"] == state["proven"] and state["active"] == "active" and not state["pending"]
     assert f"a1 tiny {layout} {partition} {state['current']}" in ran.plain
-    assert "' tiny.' (stop" in proof(site)["summary"], proof(site)["summary"]
+    assert "'tiny.' (stop, 7 tokens" in proof(site)["summary"], proof(site)["summary"]
 
 
 ONE_STAGE: list[tuple[str, list[float]]] = []

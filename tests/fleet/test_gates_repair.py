@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from fleet.capacity import capacity_of
 from fleet.command import container_argv, engine_argv, engine_env
 from fleet.gate import FleetView
 from fleet.plan import Plan
@@ -160,3 +161,60 @@ def test_a_patch_that_is_not_there_for_the_engine_is_refused() -> None:
 def test_a_patch_that_the_engine_does_without_is_a_warning() -> None:
     warns("patches", named(("longer-wait",), (patch("longer-wait", unneeded_from="0.30"),)), "unneeded from 0.30")
     passes("patches", named(("longer-wait",), (patch("longer-wait", unneeded_from="0.31.0"),)))
+
+
+WHOLE = GLM | {
+    "vocab_size": 154_880,
+    "intermediate_size": 12_288,
+    "moe_intermediate_size": 2048,
+    "n_shared_experts": 1,
+    "n_routed_experts": 256,
+    "num_experts_per_tok": 8,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 2048,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 256,
+    "qk_nope_head_dim": 192,
+    "first_k_dense_replace": 3,
+    "index_head_dim": 128,
+    "index_n_heads": 32,
+    "quantization_config": {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {"num_bits": 4, "type": "int", "symmetric": False, "strategy": "group", "group_size": 128},
+            }
+        },
+        "ignore": [
+            "lm_head",
+            "re:.*self_attn.*",
+            "re:.*shared_experts.*",
+            "re:.*mlp\\.gate$",
+            "re:model.layers.[0-2].mlp.*",
+        ],
+    },
+}
+"""config.json of the model that an operator ran on a1, as the ledger needs it."""
+
+
+def whole(*parts: int) -> Plan:
+    told = facts(models=(folder(WHOLE, tuple(range(78))),))
+    return only(cut(*parts, told=told, kv_cache_dtype="fp8_ds_mla", gpu_memory_utilization=0.95))
+
+
+def test_without_figures_of_its_own_the_ledger_says_what_an_aligned_cut_costs() -> None:
+    """An operator's two measured stages say 8.87 %; the prediction of an unmeasured node must come to the same."""
+    found = whole(41, 37).boundary
+    assert isinstance(found, Repair) and (found.kind, found.partition) == ("pattern", (41, 37))
+    assert found.rejected[0].startswith("the aligned 42,36 costs 8.")
+    cheap = whole(39, 39).boundary
+    assert isinstance(cheap, Repair) and (cheap.kind, cheap.partition, cheap.pool_loss) == ("aligned", (42, 36), 0)
+
+
+def test_a_repaired_stage_keeps_one_indexer_more_in_the_ledger() -> None:
+    repaired, bare = capacity_of(whole(41, 37)), capacity_of(whole(42, 36))
+    assert not isinstance(repaired, str) and not isinstance(bare, str)
+    assert [stage.indexers for stage in repaired.stages] == [12, 9 + 1 + 1]  # the repaired layer, and the draft's
+    assert [stage.indexers for stage in bare.stages] == [12, 9 + 1]

@@ -110,7 +110,7 @@ def test_an_aligned_cut_that_costs_little_enough_is_taken() -> None:
     assert str(found) == "41,37 was cut as 42,36 instead, which costs 8.80 % of the pool"
     better = repaired((39, 39), pool=pool)  # 42,36 has the larger pool: that costs nothing
     assert (better.partition, better.pool_loss) == ((42, 36), 0)
-    assert str(better) == "39,39 was cut as 42,36 instead"
+    assert str(better) == "39,39 was cut as 42,36 instead, at no cost of the pool"
 
 
 def test_the_pool_of_the_cut_that_was_asked_for_is_that_with_the_repair() -> None:
