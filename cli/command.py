@@ -10,7 +10,8 @@ import typer
 from cli.session import connected, fail, placed
 from declare.invocation import Invocation
 from fleet.command import container_argv, engine_argv, engine_env
-from fleet.declaration import NodeDeclaration, ServiceDeclaration
+from fleet.declaration import LayoutDeclaration, NodeDeclaration, ServiceDeclaration
+from fleet.layout import usable_gpus
 from fleet.plan import Plan, decide
 from operations.show import console, print_gates
 
@@ -69,8 +70,20 @@ def check(invocation: Invocation, service: str, node: str | None, golden: Path) 
     typer.echo(f"{service} on {nodes[0]}: {len(now['argv'])} words of argv and {len(now['env'])} env as in {golden}")
 
 
+def _links_matter(node: NodeDeclaration, service: ServiceDeclaration, layout: LayoutDeclaration) -> bool:
+    """Is there a choice of groups between GPUs of which only the node's own topology tells how near they are?"""
+    gpus = set(usable_gpus(node, service))
+    joined = {gpu for island in node.nvlink_islands for gpu in island}
+    one_group = layout.tp == len(gpus) or layout.tp * layout.pp * layout.dp == 1
+    return not one_group and not gpus <= joined
+
+
 def _needs_the_node(node: NodeDeclaration, service: ServiceDeclaration) -> str | None:
     """What only the node can tell and the command depends on, or None. A guess would be shown as drift, or hide it."""
+    if service.layout == "auto":
+        return f"layout: auto is decided by the model's config.json there: declare tp, pp and dp of {service.name}"
+    if service.layout.device_order is None and _links_matter(node, service, service.layout):
+        return "the links between its GPUs, which are not declared, order its ranks: declare layout.device_order"
     if service.speculative == "auto":
         return "speculative: auto is decided by the model's config.json there: declare none or METHOD:K"
     if service.numa_bind is not False and node.gpus.count and not node.numa:
