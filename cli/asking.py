@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,6 +47,7 @@ class Offline:
     config: Path
     node: Path
     settings: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Path | None = None
 
 
 def offline(given: Offline) -> Asked:
@@ -66,7 +67,17 @@ def offline(given: Offline) -> Asked:
         settings["max_model_len"] = _longest(document, given.config)
     image = {"name": "offline", "digest": f"sha256:{'0' * 64}", "engine": version}
     service = _service({"name": HOLDER, "model": f"/{HOLDER}", "image": image, **settings})
-    return _asked(node, service, document, str(given.config))
+    return _asked(node, service, document, str(given.config), checkpoint=_checkpoint(given.checkpoint))
+
+
+def _checkpoint(folder: Path | None) -> Any:
+    from facts.checkpoint import read_checkpoint
+    from fleet.model.shape import ModelError
+
+    try:
+        return read_checkpoint(folder) if folder is not None else None
+    except ModelError as error:
+        fail(str(error))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -111,7 +122,14 @@ def _service(settings: dict[str, Any]) -> Any:
         fail("\n".join(dict.fromkeys(lines)))
 
 
-def _asked(node: Any, service: Any, document: dict[str, Any], where: str, evidence: tuple[Any, ...] = ()) -> Asked:
+def _asked(
+    node: Any,
+    service: Any,
+    document: dict[str, Any],
+    where: str,
+    evidence: tuple[Any, ...] = (),
+    checkpoint: Any = None,
+) -> Asked:
     """The question of a service, from its config.json alone: no node is contacted."""
     from fleet.architecture import ArchitectureError, read_architecture
     from fleet.question import question_of, subject_of
@@ -120,7 +138,8 @@ def _asked(node: Any, service: Any, document: dict[str, Any], where: str, eviden
         architecture = read_architecture(document, service.hf_overrides)
     except ArchitectureError as error:
         fail(f"{where}: {str(error).removeprefix('config.json: ')}")
-    question = question_of(node, service, architecture, subject_of(document, service.hf_overrides), evidence)
+    subject = subject_of(document, service.hf_overrides, checkpoint)
+    question = question_of(node, service, architecture, subject, evidence)
     return Asked(node=node.name, question=question, **_own(service))
 
 
@@ -180,6 +199,26 @@ def _declared_offline(
         fail(f"service {service}: want one of {', '.join(known)} on {node or 'a node'}, found none")
     evidence = invocation.fleet.evidence
     return [_asked(declared, wanted, document, where, evidence) for declared, wanted in pairs]
+
+
+def measured_as(asked: Asked, layout: str | None, file: Path | None) -> Asked:
+    """The question with what an engine logged on the sizes of this layout; exits 1 where the file does not fit them."""
+    if file is None:
+        return asked
+    from cli.pool_flags import measurement_of
+    from fleet.budget import BudgetError
+    from fleet.question import MeasuredCut
+
+    sizes, cut = (None, None) if layout is None else layout_named(layout, asked)
+    if sizes is None:
+        fail("--measured: want --layout beside it, such as tp4/pp2: the sizes that were measured")
+    layers = asked.question.case.model.layers
+    try:
+        found = measurement_of(file, cut or even_partition(layers, min(sizes.pp, layers)))
+    except BudgetError as error:
+        fail(f"--measured: {error}")
+    question = asked.question.model_copy(update={"measured": MeasuredCut(sizes=sizes, budget=found)})
+    return replace(asked, question=question)
 
 
 _PART = re.compile(r"(tp|pp|dp)(\d{1,4})|(\d{1,5}(?:,\d{1,5})*|even)", re.IGNORECASE)

@@ -7,9 +7,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from cli.asking import Asked, fail, layout_named
+from cli.asking import Asked, fail, layout_named, measured_as
 from cli.plan import (
     Answer,
+    Checkpoint,
     Config,
     Data,
     Engine,
@@ -17,6 +18,7 @@ from cli.plan import (
     Json,
     KvDtype,
     MaxModelLen,
+    Measured,
     NodeFile,
     Objective,
     PrefillRate,
@@ -48,6 +50,8 @@ def compare(
     objective: Objective = None,
     boundary_repaired: Repaired = False,
     prefill_tokens_per_s: PrefillRate = None,
+    checkpoint: Checkpoint = None,
+    measured: Measured = None,
     prompt: Prompt = None,
     answer: Answer = 256,
     fleet: FleetName = None,
@@ -71,23 +75,24 @@ def compare(
         "boundary_repaired": boundary_repaired or None,
         "prefill_tokens_per_s": prefill_tokens_per_s,
     }
-    asked = ask(service, on, config, node_file, settings, fleet, data)
-    if len(asked) != 1:
-        fail(f"want one node: --on {' or '.join(sorted(one.node for one in asked))}")
+    found = ask(service, on, config, node_file, settings, fleet, data, checkpoint)
+    if len(found) != 1:
+        fail(f"want one node: --on {' or '.join(sorted(one.node for one in found))}")
+    asked = measured_as(found[0], a, measured)
     both = []
     for name in (a, b):
         try:
-            both.append(explain(asked[0].question, layout_named(name, asked[0]), None, prompt, answer))
+            both.append(explain(asked.question, layout_named(name, asked), None, prompt, answer))
         except LayoutRefused as error:
             fail(f"{name}: {error}")
     if as_json:
-        documents = [document(asked[0], one) for one in both]
+        documents = [document(asked, one) for one in both]
         both_documents = [{name: one[name] for name in _COMPARED} for one in documents]
         typer.echo(
             json.dumps({"a": both_documents[0], "b": both_documents[1], "difference": _difference(*both)}, indent=1)
         )
     else:
-        _show(asked[0], both)
+        _show(asked, both)
 
 
 _COMPARED = (

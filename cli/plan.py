@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.asking import Asked, Offline, fail, layout_named, of_service, offline
+from cli.asking import Asked, Offline, fail, layout_named, measured_as, of_service, offline
 
 Config = Annotated[Path | None, typer.Option("--config", help="config.json: no node is contacted.")]
 NodeFile = Annotated[Path | None, typer.Option("--node", help="NODE.yaml as in inventory/; with --config, offline.")]
@@ -24,6 +24,13 @@ Objective = Annotated[
     typer.Option(
         "--objective", help='Offline: latency, throughput, context, or a target as JSON: {"context": 8192, ...}.'
     ),
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option("--checkpoint", help="Offline: folder with safetensors files: weights by their headers.")
+]
+Measured = Annotated[
+    Path | None,
+    typer.Option("--measured", help="Offline: YAML with the stages of a cut that ran; needs layouts with its sizes."),
 ]
 Repaired = Annotated[bool, typer.Option("--boundary-repaired", help="Offline: as the field of a service.")]
 PrefillRate = Annotated[
@@ -53,6 +60,8 @@ def plan(
     objective: Objective = None,
     boundary_repaired: Repaired = False,
     prefill_tokens_per_s: PrefillRate = None,
+    checkpoint: Checkpoint = None,
+    measured: Measured = None,
     prompt: Prompt = None,
     answer: Answer = 256,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture to this file.")] = None,
@@ -78,7 +87,8 @@ def plan(
         "boundary_repaired": boundary_repaired or None,
         "prefill_tokens_per_s": prefill_tokens_per_s,
     }
-    asked = ask(service, node, config, node_file, settings, fleet, data)
+    asked = ask(service, node, config, node_file, settings, fleet, data, checkpoint)
+    asked = [measured_as(one, layout, measured) for one in asked]
     answers = []
     for one in asked:
         declared, order = (one.declared, one.order) if layout is None else (layout_named(layout, one), None)
@@ -97,7 +107,7 @@ def plan(
         from operations.show import console
 
         for one, found in answers:
-            show(console(), one, found, everything)
+            show(console(), one, found, everything, layout is not None)
     for one, found in answers:
         if config is not None and found.unknown:
             typer.echo(f"{one.service} on {one.node}: what fits is unknown: {found.unknown}", err=True)
@@ -113,6 +123,7 @@ def ask(
     settings: dict[str, Any],
     fleet: str | None,
     data: list[str] | None,
+    checkpoint: Path | None = None,
 ) -> list[Asked]:
     """The questions of a command line; exits 1 where it does not say what about."""
     if service is None or node_file is not None:
@@ -122,7 +133,8 @@ def ask(
             fail("want a SERVICE, or --config FILE and --node FILE")
         if (settings["objective"] or "").startswith("{"):
             settings = {**settings, "objective": _target(settings["objective"])}
-        return [offline(Offline(config=config, node=node_file, settings=settings))]
+        return [offline(Offline(config=config, node=node_file, settings=settings, checkpoint=checkpoint))]
+    settings = {**settings, "checkpoint": checkpoint}
     given = [f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None]
     if given:
         fail(f"{', '.join(given)}: only offline, with --config and --node; of a declared service: --data")

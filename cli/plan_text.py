@@ -18,10 +18,10 @@ OTHERS = 8
 FILL = {"weights": ("█", "blue"), "engine": ("▓", "magenta"), "KV": ("▒", "green"), "left to others": ("·", "dim")}
 
 
-def show(out: Console, asked: Asked, found: Explanation, everything: bool) -> None:
-    """The whole explanation of one service on one node."""
+def show(out: Console, asked: Asked, found: Explanation, everything: bool, by_name: bool = False) -> None:
+    """The whole explanation of one service on one node. `by_name`: the layout was named on the command line."""
     chosen = found.candidate
-    how = "as declared" if found.declared else f"chosen for {found.objective}"
+    how = "as asked" if by_name else "as declared" if found.declared else f"chosen for {found.objective}"
     out.print(f"[bold]{escape(asked.service)} on {escape(asked.node)}[/]: [bold]{chosen}[/], {how}")
     if chosen.problem:
         out.print(f"  [bold red]refused[/]: {escape(chosen.problem)}")

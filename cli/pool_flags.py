@@ -106,7 +106,7 @@ def budget_of(flags: dict[str, Any], measured: Path | None, cut: Partition, mode
     if sum(source is not None for source in (stated, memory, measured)) != 1:
         raise BudgetError("want exactly one of --available-gib, --measured and --gpu-memory-gib")
     if measured is not None:
-        return _measurement(measured, cut)
+        return measurement_of(measured, cut)
     return _given(stated, cut, model) if memory is None else _cold(flags, model)
 
 
@@ -138,7 +138,8 @@ def _cold(flags: dict[str, Any], model: Model) -> Cold:
     )
 
 
-def _measurement(path: Path, cut: Partition) -> Measured:
+def measurement_of(path: Path, cut: Partition) -> Measured:
+    """The stages of a cut that ran, from a YAML file. BudgetError with the file where it is not of this model."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

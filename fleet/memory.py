@@ -40,14 +40,16 @@ class LedgerMemory:
         draft_under_pipeline: bool = True,
         measured: tuple[Sizes, Measured] | None = None,
         draft_model: Model | None = None,
+        weighed: bool = False,
     ) -> None:
         """`gpu`: bytes of a GPU, `limit`: what the engine may use. `draft_under_pipeline`: does the draft run there?
 
-        `measured`: what an engine logged on some sizes; it counts for these in place of `budget`.
+        `measured`: what an engine logged on some sizes; it counts for these in place of `budget`. `weighed`: are the
+        weights those of the checkpoint's headers?
         """
         self.model, self.serving, self._cold, self._measured = model, serving, budget, measured
         self.draft_model, self._draft_under_pipeline = draft_model, draft_under_pipeline
-        self.gpu, self.budget = gpu, limit
+        self.gpu, self.budget, self.weighed = gpu, limit, weighed
         self._ledgers: dict[Sizes, Ledger] = {}
         self._refused: dict[Sizes, str] = {}
         self._tokens: dict[tuple[object, ...], int] = {}
@@ -125,7 +127,8 @@ class LedgerMemory:
         budget = self._budget(sizes)
         if isinstance(budget, Measured):
             return f"from what the engine logged on this node as {sizes} {','.join(map(str, budget.partition))}"
-        return "estimated from config.json; nothing was measured on this node"
+        weights = "the checkpoint's headers" if self.weighed else "config.json"
+        return f"estimated from {weights}; nothing was measured on this node"
 
     def stages(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[StageMemory, ...]:
         """Every stage of a cut."""

@@ -199,7 +199,7 @@ def question(
     folder = next((m for m in facts.models if m.path == service.model), None) if facts else None
     if facts is None or architecture is None or folder is None or folder.config is None:
         return None
-    subject = subject_of(folder.config, service.hf_overrides)
+    subject = subject_of(folder.config, service.hf_overrides, folder.checkpoint)
     return question_of(node, service, architecture, subject, evidence, facts.topology, facts.nvidia)
 
 

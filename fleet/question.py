@@ -15,6 +15,7 @@ from fleet.evidence import runs_of
 from fleet.frozen import Frozen
 from fleet.gpu import memory_bandwidth
 from fleet.memory import LedgerMemory
+from fleet.model.checkpoint import Checkpoint
 from fleet.model.read import read_model
 from fleet.model.shape import Model, ModelError
 from fleet.node import Nvidia
@@ -35,6 +36,8 @@ class Subject(Frozen):
 
     config: str
     overrides: str
+    checkpoint: Checkpoint | None = None
+    """Its tensors, where they were read: then weights are by their headers."""
 
     @property
     def text(self) -> dict[str, Any]:
@@ -42,16 +45,17 @@ class Subject(Frozen):
         return laid_over(json.loads(self.config), json.loads(self.overrides))
 
 
-def subject_of(config: dict[str, Any], overrides: dict[str, Any]) -> Subject:
+def subject_of(config: dict[str, Any], overrides: dict[str, Any], checkpoint: Checkpoint | None = None) -> Subject:
     """The subject of a parsed config.json and the service's `hf_overrides`."""
-    return Subject(config=json.dumps(config, sort_keys=True), overrides=json.dumps(overrides, sort_keys=True))
+    texts = (json.dumps(config, sort_keys=True), json.dumps(overrides, sort_keys=True))
+    return Subject(config=texts[0], overrides=texts[1], checkpoint=checkpoint)
 
 
 @lru_cache(maxsize=64)
 def model_of(subject: Subject) -> Model | str:
     """The model as the ledger needs it, or why it cannot tell."""
     try:
-        model = read_model(json.loads(subject.config), json.loads(subject.overrides))
+        model = read_model(json.loads(subject.config), json.loads(subject.overrides), subject.checkpoint)
         model.require_weights()
     except (ModelError, RecursionError) as error:
         return str(error)
@@ -139,7 +143,8 @@ def memory_of(question: Question) -> LedgerMemory | str:
     limit = int(memory_gib * question.utilization * 2**30)
     measured = question.measured
     known = (measured.sizes, measured.budget) if measured else None
-    found = LedgerMemory(model, question.serving, budget, whole, limit, under_pipeline, known)
+    weighed = question.subject.checkpoint is not None
+    found = LedgerMemory(model, question.serving, budget, whole, limit, under_pipeline, known, weighed=weighed)
     try:
         found.ledger(Sizes(tp=1))
     except (ModelError, CacheError) as error:

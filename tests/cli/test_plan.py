@@ -232,6 +232,40 @@ def test_a_service_can_be_planned_from_a_config_that_no_node_holds() -> None:
     assert said.code == 0 and said.json["layout"]["tp"] == 8 and said.json["declared"] is False
 
 
+MEASURED = """
+stages_39_39_gib:
+  - {weights: 47.85, available_kv: 21.95, cuda_graph: 0.76}
+  - {available_kv: 15.56, cuda_graph: 1.49}
+"""
+"""What one operator's engine logged, TP 4 x PP 2, every orphaned layer made to compute."""
+
+
+def test_the_stages_of_one_cut_that_ran_tell_the_best_of_all(tmp_path: Path) -> None:
+    measured = str(written(tmp_path, "measured.yaml", MEASURED))
+    said = plan(GLM, A1, *AS_RUN, "--boundary-repaired", "--layout", "tp4/pp2", "--measured", measured, "--json")
+    assert said.code == 0, said.err
+    assert said.json["layout"]["partition"] == [41, 37] and said.json["binding_stage"] == 0
+    assert said.json["pool_tokens"] == pytest.approx(729_280, rel=0.01) and said.json["pool_range"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "want --layout beside it"),
+        (("--layout", "tp8"), "want a measurement with 1 stages, found 2"),
+    ],
+)
+def test_a_measurement_of_other_sizes_is_refused(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    measured = str(written(tmp_path, "measured.yaml", MEASURED))
+    said = plan(GLM, A1, *AS_RUN, "--measured", measured, *words)
+    assert said.code == 1 and says in said.err, said.err
+
+
+def test_a_checkpoint_folder_without_tensors_is_refused(tmp_path: Path) -> None:
+    said = plan(GLM, A1, *AS_RUN, "--checkpoint", str(tmp_path))
+    assert said.code == 1 and "want *.safetensors, found none" in said.err
+
+
 def test_two_layouts_side_by_side() -> None:
     said = fleet("compare", "tp4/pp2/41,37", "tp4/pp2/42,36", "--config", GLM, "--node", A1, *AS_RUN, "--json")
     assert said.code == 0, said.err
