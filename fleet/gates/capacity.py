@@ -10,7 +10,13 @@ from fleet.verdict import Finding
 REMEDY = "choose another layout (fleet plan {service}), more GPUs, or a target that the hardware can meet"
 
 
-@gate("target-requests", remedy=REMEDY, reads="objective of the service; config.json; the ledger", needs_facts=True)
+@gate(
+    "target-requests",
+    remedy=REMEDY,
+    reads="objective of the service, config.json, checkpoint",
+    severity="fail or warn",
+    needs_facts=True,
+)
 def target_requests(plan: Plan) -> Finding | None:
     """Where a service has a target, so many requests of that length are predicted to stay resident.
 
@@ -38,7 +44,7 @@ def target_requests(plan: Plan) -> Finding | None:
 @gate(
     "target-first-token",
     remedy="declare prefill_tokens_per_s of {service} as measured, more replicas, or less",
-    reads="objective and prefill_tokens_per_s of the service",
+    reads="objective, prefill_tokens_per_s",
 )
 def target_first_token(plan: Plan) -> Finding | None:
     """A limit on the time to the first token is one that the measured prefill rate keeps when all prompts come at once.
