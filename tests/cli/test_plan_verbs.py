@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offline import MODELS, NODES, Said, fleet, recorded_fleet
+from offline_fleet import MODELS, NODES, Said, fleet, recorded_fleet
 
 GLM, QWEN, A1, H1 = (
     MODELS / "glm-dsa-78/config.json",
