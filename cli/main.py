@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.check_argv import check_argv
 from cli.compare import compare
 from cli.degenerate import degenerate
+from cli.engine import app as engine
 from cli.lab import app as lab
 from cli.manifest import manifest
 from cli.patch import app as patch
@@ -126,6 +128,8 @@ app.command("plan")(plan)
 app.command("compare")(compare)
 app.command("pool")(pool)
 app.command("degenerate")(degenerate)
+app.command("check-argv")(check_argv)
+app.add_typer(engine, name="engine", help="What each engine version accepts and can do.")
 app.add_typer(patch, name="patch")
 app.command("probe")(probe)
 app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")

@@ -1,7 +1,7 @@
 """What a gate may take as known. A gate that lacks a fact cannot pass: asking for it here ends it with the reason."""
 
 from fleet.architecture import Architecture
-from fleet.engine import ENGINES, Engine
+from fleet.engine import Engine, minors
 from fleet.layout import Layout
 from fleet.machine import Machine
 from fleet.node import NodeFacts
@@ -54,7 +54,7 @@ def engine_for(plan: Plan) -> Engine:
     """What the engine version can do. Raises Undecidable for a version that this project does not know."""
     if plan.engine is None:
         raise Undecidable(
-            f"a known engine version ({', '.join(ENGINES)})",
+            f"a known engine version ({', '.join(minors())})",
             f"{plan.service.image.engine}",
             "use an image of a known version",
         )

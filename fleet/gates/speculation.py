@@ -1,12 +1,12 @@
 """Does speculative decoding run with this pipeline, this model runner, this engine version and this model?"""
 
-from fleet.engine import ENGINES
+from fleet.engine import first_with_speculation_under_pp
 from fleet.gate import gate
 from fleet.known import architecture_of, engine_for, layout_of
 from fleet.plan import Plan
 from fleet.verdict import Finding
 
-FIRST_WITH_PP = next(version for version, engine in ENGINES.items() if engine.speculation_under_pp)
+FIRST_WITH_PP = first_with_speculation_under_pp()
 
 
 def _is_ngram(method: str) -> bool:

@@ -1,0 +1,54 @@
+"""Would the engine of the declared version take the command line and the environment that are about to be rendered?"""
+
+import difflib
+
+from fleet.argv.catalog import Catalog
+from fleet.argv.check import check_argv
+from fleet.catalogs import catalog_of, versions
+from fleet.command import engine_argv, engine_env
+from fleet.gate import gate
+from fleet.known import Undecidable, layout_of
+from fleet.plan import Plan
+from fleet.verdict import Finding
+
+
+def catalog_for(plan: Plan) -> Catalog:
+    """The catalog of the declared engine version. Raises Undecidable, with the remedy, where there is none."""
+    version = plan.service.image.engine
+    found = catalog_of(version)
+    if found is None:
+        want = f"an engine version with a catalog ({', '.join(versions())})"
+        raise Undecidable(want, version, f"make the catalog of {version}: fleet engine dump {version}")
+    return found
+
+
+@gate("engine-argv", remedy="correct flags of {service}; fleet engine show lists what the version has")
+def engine_takes_argv(plan: Plan) -> list[Finding]:
+    """The command line is one that the declared engine version takes, and with which it does not refuse to start."""
+    layout_of(plan)
+    report = check_argv(catalog_for(plan), list(engine_argv(plan)))
+    want = f"a command line that vllm {report.engine} takes"
+    return [
+        Finding(
+            want=want,
+            got=f"{one.flag}: {one.message}" if one.flag else one.message,
+            remedy=f"write {one.suggestion}" if one.suggestion else None,
+            warning=one.level == "warning",
+        )
+        for one in report.findings
+    ]
+
+
+@gate("engine-env", remedy="correct env of {service}; fleet engine show lists what the version reads")
+def engine_reads_env(plan: Plan) -> list[Finding]:
+    """Every VLLM_ variable is one that the declared engine version reads; another is a warning, nothing reads it."""
+    layout_of(plan)
+    catalog = catalog_for(plan)
+    names = sorted({*engine_env(plan), *plan.service.secrets})
+    unknown = [name for name in names if name.startswith("VLLM_") and name not in catalog.environment]
+    close = {name: difflib.get_close_matches(name, catalog.environment, n=1) for name in unknown}
+    want = f"variables that vllm {catalog.version} reads"
+    return [
+        Finding(want=want, got=name, remedy=f"write {close[name][0]}" if close[name] else None, warning=True)
+        for name in unknown
+    ]

@@ -1,0 +1,52 @@
+"""The command line and the environment of a plan are those of the declared engine version."""
+
+from fleet.gate import FleetView
+from tests.fleet.builders import IMAGE, LLAMA, fails, fleet_with, passes, warns
+
+
+def engine(version: str, **changes: object) -> FleetView:
+    return fleet_with(image=IMAGE | {"engine": version}, **changes)
+
+
+def test_what_is_rendered_is_taken_by_every_known_version() -> None:
+    for version in ("0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0", "0.30.0+cu129"):
+        passes("engine-argv", engine(version, speculative="none"))
+        passes("engine-env", engine(version, speculative="none"))
+
+
+def test_a_flag_that_the_version_does_not_have_fails_with_the_nearest_right_one() -> None:
+    fails("engine-argv", engine("0.30.0", flags={"--max-num-seq": 8, "--enable-resoning": True}), "--enable-resoning")
+    fails("engine-argv", engine("0.30.0", flags={"--max-numb-seqs": 8}), "no such flag", "write --max-num-seqs")
+
+
+def test_a_value_that_the_parser_refuses_fails() -> None:
+    fails("engine-argv", engine("0.30.0", flags={"--max-num-seqs": "many"}), "--max-num-seqs: want an integer")
+    fails("engine-argv", engine("0.30.0", kv_cache_dtype="fp9"), "--kv-cache-dtype: want one of", "write fp8")
+    fails("engine-argv", engine("0.30.0", flags={"--compilation-config": {"mod": 3}}), "no such key: mod", "write mode")
+
+
+def test_what_would_parse_and_then_not_start_fails_as_well() -> None:
+    fails("engine-argv", engine("0.30.0", flags={"--max-num-seqs": 0}), "--max-num-seqs")
+    fails("engine-argv", engine("0.30.0", flags={"--enable-auto-tool-choice": True}), "needs --tool-call-parser")
+
+
+def test_what_is_hardly_meant_warns() -> None:
+    warns("engine-argv", engine("0.30.0", flags={"--max-num-seq": 8}), "short for --max-num-seqs")
+
+
+def test_a_version_without_a_catalog_fails_with_the_command_that_makes_it() -> None:
+    for gate in ("engine-argv", "engine-env"):
+        fails(gate, engine("0.30.1", speculative="none"), "found 0.30.1", "fleet engine dump 0.30.1")
+        fails(gate, engine("0.99.0", speculative="none"), "fleet engine dump 0.99.0")
+
+
+def test_without_a_layout_there_is_no_command_line_to_judge() -> None:
+    unclear = fleet_with(layout="auto", config=LLAMA, speculative="none")
+    assert unclear.plans[0].layout is None
+    for gate in ("engine-argv", "engine-env"):
+        fails(gate, unclear, "want a layout")
+
+
+def test_a_variable_that_nothing_reads_warns() -> None:
+    warns("engine-env", engine("0.30.0", env={"VLLM_LOGING_LEVEL": "DEBUG"}), "VLLM_LOGING_LEVEL", "VLLM_LOGGING_LEVEL")
+    passes("engine-env", engine("0.30.0", env={"NCCL_DEBUG": "INFO", "VLLM_LOGGING_LEVEL": "DEBUG"}))
