@@ -23,12 +23,15 @@ class Finding(Frozen):
     level: Level
     flag: str | None
     message: str
+    found: str | None = None
+    """The value that it is about, cut short. Gates leave it out: they do not know what is secret."""
     suggestion: str | None = None
     """What to write instead."""
 
     def __str__(self) -> str:
         about = f"{self.flag}: " if self.flag else ""
-        return f"{about}{self.message}" + (f"; {self.suggestion}" if self.suggestion else "")
+        found = f", found {self.found}" if self.found else ""
+        return f"{about}{self.message}{found}" + (f"; {self.suggestion}" if self.suggestion else "")
 
 
 class ArgvReport(Frozen):
@@ -62,7 +65,7 @@ def _findings(catalog: Catalog, argv: list[str], read_config: ReadConfig) -> Ite
     words = _after_vllm(argv)
     if words[:1] != ["serve"]:
         shown = shorten(" ".join(argv[:2]))
-        yield Finding(level="refused", flag=None, message=f"want `vllm serve MODEL ...`, found {shown}")
+        yield Finding(level="refused", flag=None, message="want `vllm serve MODEL ...`", found=shown)
         return
     try:
         prepared = Words(words, read_config)
@@ -86,7 +89,8 @@ def _after_vllm(argv: list[str]) -> list[str]:
 
 
 def _refusal(refused: Refused) -> Finding:
-    return Finding(level="refused", flag=refused.flag, message=str(refused), suggestion=refused.suggestion)
+    said = {"message": str(refused), "suggestion": refused.suggestion, "found": refused.found}
+    return Finding.model_validate({"level": "refused", "flag": refused.flag, **said})
 
 
 def _unrecognized(catalog: Catalog, parsed: Parsed, words: list[str]) -> Iterator[Finding]:
@@ -111,8 +115,8 @@ def _unrecognized(catalog: Catalog, parsed: Parsed, words: list[str]) -> Iterato
         )
         if hint is None and any(word.lstrip().startswith("#") for word in loose):
             hint = "a comment is no part of a command line"
-        message = f"belongs to no flag: {shorten(' '.join(loose))}"
-        yield Finding(level="refused", flag=None, message=message, suggestion=hint)
+        found = shorten(" ".join(loose))
+        yield Finding(level="refused", flag=None, message="words that belong to no flag", found=found, suggestion=hint)
 
 
 def suggest(catalog: Catalog, word: str) -> str | None:
@@ -173,19 +177,20 @@ def _mistakes(catalog: Catalog, flag: FlagInfo, word: str, values: list[Any]) ->
     try:
         value = convert(flag.type, word)
     except Refused as refused:
-        yield Mistake((), str(refused), refused.suggestion)
+        yield Mistake((), str(refused), refused.suggestion, refused.found)
         return
     if flag.choices is not None and value not in flag.choices:
         close = difflib.get_close_matches(str(value), [str(one) for one in flag.choices], n=1)
         known = ", ".join(map(str, flag.choices))
-        yield Mistake((), f"want one of {known}; found {shorten(word)}", close[0] if close else None)
+        yield Mistake((), f"want one of {known}", close[0] if close else None, shorten(word))
         return
     values.append(value)
 
 
 def _finding(level: Level, flag: FlagInfo, mistake: Mistake) -> Finding:
     place = ".".join((flag.flag or flag.dest, *mistake.place))
-    return Finding(level=level, flag=place, message=mistake.message, suggestion=mistake.suggestion)
+    said = {"message": mistake.message, "suggestion": mistake.suggestion, "found": mistake.found}
+    return Finding.model_validate({"level": level, "flag": place, **said})
 
 
 def _lora(catalog: Catalog, flag: FlagInfo, values: list[Any]) -> Iterator[Finding]:
@@ -197,15 +202,13 @@ def _lora(catalog: Catalog, flag: FlagInfo, values: list[Any]) -> Iterator[Findi
         try:
             found = load_json(item)
         except Refused:
-            yield _finding("refused", flag, Mistake((), f"want NAME=PATH or a JSON object, found {shorten(item)}"))
+            yield _finding("refused", flag, Mistake((), "want NAME=PATH or a JSON object", found=shorten(item)))
             continue
         needed = [key for key, schema in fields.items() if schema.get("required", True)]
         good = isinstance(found, dict) and set(found) <= set(fields) and set(needed) <= set(found)
         if not good:
-            message = (
-                f"want an object with {', '.join(needed)} (and {', '.join(fields)} at most), found {shorten(item)}"
-            )
-            yield _finding("refused", flag, Mistake((), message))
+            message = f"want an object with {', '.join(needed)}, and of {', '.join(fields)} at most"
+            yield _finding("refused", flag, Mistake((), message, found=shorten(item)))
 
 
 def _together(catalog: Catalog, settings: Mapping[str, Any]) -> Iterator[Finding]:
@@ -238,8 +241,8 @@ def _named(catalog: Catalog, settings: Mapping[str, Any], dest: str, table: str)
     if name and known and name not in known and name.lower() != "none":
         close = difflib.get_close_matches(name, known, n=1)
         flag = catalog.by_dest[dest].flag
-        message = f"the engine has no parser {shorten(name)}: it starts only where a plugin brings it"
-        yield Finding(level="warning", flag=flag, message=message, suggestion=close[0] if close else None)
+        message = "the engine itself has no parser of that name: it starts only where a plugin brings one"
+        yield _warning(flag, message, close[0] if close else None, shorten(name))
 
 
 def _doubtful(catalog: Catalog, parsed: Parsed, prepared: Words) -> Iterator[Finding]:
@@ -253,12 +256,12 @@ def _doubtful(catalog: Catalog, parsed: Parsed, prepared: Words) -> Iterator[Fin
             yield _warning(given.spelling, "is deprecated")
         for word in given.words:
             if re.match(r"\s*--?[a-z][\w-]+ \S", word):
-                yield _warning(given.spelling or None, f"has the value {shorten(word)}, which looks like a flag")
+                yield _warning(given.spelling or None, "its value looks like a flag", found=shorten(word))
     if prepared.by_flag:
         yield _warning("--model", "the model's place is right after `vllm serve`")
     elif all(given.flag.flag is not None for given in parsed.given):
         yield _warning(None, "no model: the engine would serve its default")
 
 
-def _warning(flag: str | None, message: str, suggestion: str | None = None) -> Finding:
-    return Finding(level="warning", flag=flag, message=message, suggestion=suggestion)
+def _warning(flag: str | None, message: str, suggestion: str | None = None, found: str | None = None) -> Finding:
+    return Finding(level="warning", flag=flag, message=message, suggestion=suggestion, found=found)

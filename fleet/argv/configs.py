@@ -27,6 +27,7 @@ class Mistake(NamedTuple):
     """Keys from the outside in; empty for the whole argument."""
     message: str
     suggestion: str | None = None
+    found: str | None = None
 
 
 def check_config(catalog: Catalog, name: str, text: str) -> list[Mistake]:
@@ -34,7 +35,7 @@ def check_config(catalog: Catalog, name: str, text: str) -> list[Mistake]:
     try:
         _validator(catalog, name).validate_json(expand_numbers(text))
     except Refused as refused:
-        return [Mistake((), str(refused), refused.suggestion)]
+        return [Mistake((), str(refused), refused.suggestion, refused.found)]
     except ValidationError as error:
         return list(_mistakes(catalog, name, error, text))
     return []
@@ -45,7 +46,7 @@ def check_value(catalog: Catalog, schema: Schema, value: Any) -> list[Mistake]:
     try:
         SchemaValidator(_Builder(catalog).build(schema)).validate_python(value)
     except ValidationError as error:
-        return [Mistake(_place(one["loc"]), one["msg"]) for one in error.errors(include_url=False)[:1]]
+        return list(_mistakes(catalog, "", error, ""))[:1]
     return []
 
 
@@ -69,18 +70,16 @@ def _mistakes(catalog: Catalog, name: str, error: ValidationError, text: str) ->
     for one in error.errors(include_url=False):
         place = _place(one["loc"]) or tuple(map(str, one["loc"]))
         if one["type"] == "json_invalid":
-            yield Mistake((), f"want JSON, found {shorten(text)} ({one['msg']})", json_hint(text))
+            yield Mistake((), f"want JSON ({one['msg']})", json_hint(text), shorten(text))
         elif one["type"] == "extra_forbidden":
             key = str(one["loc"][-1])
             known = keys_at(catalog, name, _place(one["loc"][:-1]))
             yield Mistake(place, f"no such key: {key}", _nearest(key, known))
         else:
-            found = (
-                ""
-                if one["type"] in ("value_error", "missing", "no_such_attribute")
-                else f", found {shorten(one['input'])}"
-            )
-            yield Mistake(place, f"{one['msg'].removeprefix('Value error, ')}{found}")
+            cause = one.get("ctx", {}).get("error")
+            found = cause.found if isinstance(cause, Refused) else shorten(one["input"])
+            message = one["msg"].removeprefix("Value error, ")
+            yield Mistake(place, message, found=None if one["type"] == "missing" else found)
 
 
 def _place(loc: tuple[int | str, ...]) -> tuple[str, ...]:

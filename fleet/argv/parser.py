@@ -184,7 +184,7 @@ def _ignored(flag: FlagInfo, explicit: str) -> Refused:
     word = explicit.lower()
     off = word in ("false", "0", "no", "off")
     suggestion = (negative or f"leave {flag.flag} out") if off else flag.flag
-    return Refused(f"takes no value, found {explicit!r}", flag.flag, suggestion)
+    return Refused("takes no value", flag.flag, suggestion, explicit)
 
 
 def ambiguous_at_top(words: list[str]) -> Refused | None:

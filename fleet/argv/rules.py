@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fleet.argv.values import Refused
+
 
 class Context(NamedTuple):
     """What a check may look up: names that the version knows, the members of the enum that it is about, the key."""
@@ -40,14 +42,14 @@ def rule(name: str, *digests: str) -> Callable[[Check], Check]:
     return add
 
 
-def require(holds: object, message: str) -> None:
-    """ValueError with the message where it does not hold."""
+def require(holds: object, message: str, found: object = None) -> None:
+    """Refused, a ValueError, with the message and the value where it does not hold."""
     if not holds:
-        raise ValueError(message)
+        raise Refused(message, found=found)
 
 
 def _member(value: str, context: Context) -> Any:
-    require(value.upper() in context.members, f"want one of {', '.join(context.members)}, found {value!r}")
+    require(value.upper() in context.members, f"want one of {', '.join(context.members)}", value)
     return context.members[value.upper()]
 
 
@@ -73,7 +75,7 @@ def backend_per_kind(value: Any, context: Context) -> Any:
         return value
     kinds = context.tables.get("kv_cache_kinds", ())
     unknown = [kind for kind in value if kind not in kinds]
-    require(not unknown, f"want kinds of {', '.join(kinds)}, found {', '.join(map(str, unknown))}")
+    require(not unknown, f"want kinds of {', '.join(kinds)}", ", ".join(map(str, unknown)))
     return {kind: by_name(backend, context) for kind, backend in value.items()}
 
 
@@ -109,7 +111,7 @@ def quant_spec(value: Any, context: Context) -> Any:
         return value
     shorthands = context.tables.get("online_shorthands", {})
     if value in shorthands:
-        require(context.key in shorthands[value], f"{value} has no spec for {context.key} layers")
+        require(context.key in shorthands[value], f"want a shorthand with a spec for {context.key} layers", value)
         return {}
     return {"weight": quant_key(value, context)}
 
@@ -123,7 +125,7 @@ def quant_targets(value: Any, context: Context) -> Any:
     known = context.tables.get("online_shorthands", {})
     for pattern, shorthand in value.items():
         good = isinstance(shorthand, str) and shorthand in known
-        require(good, f"{pattern}: want one of {', '.join(sorted(known))}, found {shorthand!r}")
+        require(good, f"{pattern}: want one of {', '.join(sorted(known))}", shorthand)
         if pattern.startswith("re:"):
             try:
                 re.compile(pattern[3:])
@@ -198,17 +200,16 @@ def compilation(found: Any, context: Context) -> Any:
     """Custom ops are well written and do not contradict; budgets are positive."""
     ops = found.get("custom_ops") or []
     bad = [op for op in ops if op not in ("all", "none") and (len(op) < 2 or op[0] not in "+-")]
-    require(not bad, f"custom_ops: want all, none, +op or -op, found {', '.join(map(repr, bad))}")
+    require(not bad, "custom_ops: want all, none, +op or -op", ", ".join(bad))
     require(sum(op in ("all", "none") for op in ops) < 2, "custom_ops: all and none exclude each other")
     both = {op[1:] for op in ops if op[0] == "+"} & {op[1:] for op in ops if op[0] == "-"}
     require(not both, f"custom_ops: both + and - for {', '.join(sorted(both))}")
     for name, value in (found.get("inductor_passes") or {}).items():
-        require("." in value, f"inductor_passes: {name}: want module.function, found {value!r}")
+        require("." in value, f"inductor_passes: {name}: want module.function", value)
     mode, backend = found.get("mode"), found.get("backend", "")
     piecewise = getattr(mode, "name", None) == "VLLM_COMPILE"
-    require(
-        not piecewise or backend in ("", "eager", "inductor"), f"mode 3 takes backend eager or inductor, not {backend}"
-    )
+    known = not piecewise or backend in ("", "eager", "inductor")
+    require(known, "mode 3 takes backend eager or inductor", backend)
     if found.get("cudagraph_mm_encoder"):
         for key in ("encoder_cudagraph_max_vision_items_per_batch", "encoder_cudagraph_max_frames_per_batch"):
             require((found.get(key) or 0) >= 0, f"{key} must not be negative")

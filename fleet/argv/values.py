@@ -12,12 +12,15 @@ SIZES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20
 
 
 class Refused(ValueError):
-    """The parser ends with an error here. `flag` None: not about one flag."""
+    """The parser ends with an error here. `flag`: which flag it is about; `found`: the value, where it is about one."""
 
-    def __init__(self, message: str, flag: str | None = None, suggestion: str | None = None) -> None:
+    def __init__(
+        self, message: str, flag: str | None = None, suggestion: str | None = None, found: object = None
+    ) -> None:
         super().__init__(message)
         self.flag = flag
         self.suggestion = suggestion
+        self.found = None if found is None else shorten(found)
 
 
 def human_readable_int(text: str) -> int:
@@ -30,7 +33,7 @@ def human_readable_int(text: str) -> int:
     if suffix.islower():
         return int(float(number) * SIZES[suffix])
     if "." in number:
-        raise Refused(f"{text}: a fraction needs a decimal suffix", suggestion=f"{number}{suffix.lower()}")
+        raise Refused("a fraction needs a decimal suffix", found=text, suggestion=f"{number}{suffix.lower()}")
     return int(number) * SIZES[suffix]
 
 
@@ -50,7 +53,7 @@ def load_json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise Refused(f"want JSON, found {shorten(text)} ({error})", suggestion=json_hint(text)) from None
+        raise Refused(f"want JSON ({error})", suggestion=json_hint(text), found=text) from None
     except RecursionError:
         raise Refused("JSON nested too deeply") from None
 
@@ -85,7 +88,7 @@ def _number(kind: type[int] | type[float], text: str) -> int | float:
         return kind(text)
     except ValueError:
         what = "an integer" if kind is int else "a number"
-        raise Refused(f"want {what}, found {shorten(text)}") from None
+        raise Refused(f"want {what}", found=text) from None
 
 
 def convert(kind: str, text: str) -> Any:
@@ -102,7 +105,7 @@ def convert(kind: str, text: str) -> Any:
         except (ValueError, OverflowError):
             also = "" if kind == "human_readable_int" else ", or auto"
             wanted = f"want an integer such as 4096, 4k (4,000) or 4K (4,096){also}"
-            raise Refused(f"{wanted}; found {shorten(text)}") from None
+            raise Refused(wanted, found=text) from None
     if kind == "json" or (kind == "json or str" and OBJECT.match(text)):
         return load_json(text)
     if kind == "lower with underscores":
@@ -112,5 +115,5 @@ def convert(kind: str, text: str) -> Any:
         try:
             return [int(part) if part.isdigit() else part for part in parts]
         except ValueError:
-            raise Refused(f"want GPU numbers or UUIDs with commas between, found {shorten(text)}") from None
+            raise Refused("want GPU numbers or UUIDs with commas between", found=text) from None
     return text

@@ -141,7 +141,7 @@ def _config_file(words: list[str], read: ReadConfig) -> list[str]:
         raise Refused("expected one argument", "--config")
     path = words[place + 1]
     if path.split(".")[-1] not in ("yaml", "yml"):
-        raise Refused(f"want a .yaml or .yml file, found {path}", "--config")
+        raise Refused("want a .yaml or .yml file", "--config", found=path)
     found = flags_of_config(read(path))
     if not words[1].startswith("-"):
         return [words[0], words[1], *found, *words[2:place], *words[place + 2 :]]

@@ -29,7 +29,7 @@ def test_a_good_command_line_exits_0_and_a_refused_one_1_with_its_findings() -> 
     code, output = run(*good, "--tp", "8")
     found = json.loads(output)
     assert (code, found["accepts"], found["starts"]) == (1, False, False)
-    expected = {"level": "refused", "flag": "--tp", "message": "no such flag", "suggestion": "-tp"}
+    expected = {"level": "refused", "flag": "--tp", "message": "no such flag", "found": None, "suggestion": "-tp"}
     assert expected in found["findings"]
 
 

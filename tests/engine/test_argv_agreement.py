@@ -20,7 +20,7 @@ from tests.facts.captures import SHARED
 
 pytestmark = pytest.mark.engine
 ASK = Path(__file__).resolve().parents[2] / "lab" / "engine" / "ask.py"
-GENERATED = 1500
+GENERATED = 600
 """Command lines a version; the real parser takes 4 ms for one."""
 Ask = Callable[[list[str]], dict[str, Any]]
 

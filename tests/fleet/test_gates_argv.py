@@ -1,7 +1,7 @@
 """The command line and the environment of a plan are those of the declared engine version."""
 
 from fleet.gate import FleetView
-from tests.fleet.builders import IMAGE, LLAMA, fails, fleet_with, passes, warns
+from tests.fleet.builders import IMAGE, ask, fails, fleet_with, passes, warns
 
 
 def engine(version: str, **changes: object) -> FleetView:
@@ -35,16 +35,22 @@ def test_what_is_hardly_meant_warns() -> None:
 
 
 def test_a_version_without_a_catalog_fails_with_the_command_that_makes_it() -> None:
-    for gate in ("engine-argv", "engine-env"):
-        fails(gate, engine("0.30.1", speculative="none"), "found 0.30.1", "fleet engine dump 0.30.1")
-        fails(gate, engine("0.99.0", speculative="none"), "fleet engine dump 0.99.0")
+    for version in ("0.30.1", "0.99.0"):
+        unknown = engine(version, speculative="none")
+        fails("engine-argv", unknown, f"found {version}", f"fleet engine dump {version}")
+        fails("engine-env", unknown, f"found {version}", f"fleet engine dump {version}")
 
 
 def test_without_a_layout_there_is_no_command_line_to_judge() -> None:
-    unclear = fleet_with(layout="auto", config=LLAMA, speculative="none")
-    assert unclear.plans[0].layout is None
-    for gate in ("engine-argv", "engine-env"):
-        fails(gate, unclear, "want a layout")
+    unclear = fleet_with(layout="auto", config=None, speculative="none")
+    fails("engine-argv", unclear, "want a layout")
+    fails("engine-env", unclear, "want a layout")
+
+
+def test_no_value_of_an_owners_flag_is_told_since_any_may_be_a_secret() -> None:
+    told = ask("engine-argv", engine("0.30.0", flags={"--max-num-seqs": "hunter2" * 30, "--api-key": "--key-of-mine"}))
+    assert any(verdict.stops for verdict in told)
+    assert not any("hunter2" in verdict.model_dump_json() or "of-mine" in verdict.model_dump_json() for verdict in told)
 
 
 def test_a_variable_that_nothing_reads_warns() -> None:
