@@ -15,7 +15,7 @@ def warn(ledger: Ledger, found: Pool) -> None:
         typer.echo(f"note: {note}", err=True)
     if found.weights is None:
         typer.echo(f"note: weights unknown: {'; '.join(ledger.model.missing)}", err=True)
-    if found.tokens < found.max_model_len:
+    if not found.starts:
         text = f"{found.tokens} tokens hold no request of {found.max_model_len}: the engine will not start"
         typer.echo(f"warning: {text}", err=True)
 

@@ -18,11 +18,11 @@ from itertools import accumulate, pairwise
 
 from fleet.boundary import Partition
 from fleet.cache.groups import Group, Limits, blocks_per_request, group
-from fleet.cache.kind import Indexer, Keys, Latent, State
+from fleet.cache.kind import Keys, Latent, State
 from fleet.cache.page import CacheError, Page, hybrid_block, page, state_bytes, token_bytes
 from fleet.frozen import Frozen
 from fleet.model.shape import Layer, Model, ModelError
-from fleet.serving import Serving
+from fleet.serving import HELD_BACK_SINCE, LATENT_STEP_SINCE, Serving
 
 
 class Pool(Frozen):
@@ -34,6 +34,8 @@ class Pool(Frozen):
     available: tuple[int, ...]
     weights: tuple[int, ...] | None
     max_model_len: int
+    starts: bool = True
+    """Does the engine start: does the pool hold one request of `max_model_len`?"""
 
     @property
     def binding_stage(self) -> int:
@@ -76,7 +78,7 @@ class Ledger:
         self._sums = [_sums(one, self.layers) for one in self.groups]
         self._draft_pages = [sums[-1] - sums[self.layers] for sums in self._sums]
         self._by_groups = serving.prints_by_groups
-        self._per_request = blocks_per_request(self.groups, self.limits)
+        self.blocks_per_request = blocks_per_request(self.groups, self.limits)
 
     def _kv_dtype(self) -> str:
         asked = self.serving.kv_cache_dtype
@@ -88,21 +90,14 @@ class Ledger:
         pages: list[tuple[int, Page]] = []
         for index, layer in enumerate((*model.layers, *self.drafts)):
             caches = list(layer.caches)
-            if index < self.layers and model.computing and model.computing[index]:
-                caches.append(self._indexer_cache())
+            if model.indexer_cache and index < self.layers and model.computing[index]:
+                caches.append(model.indexer_cache)
             pages += [(index, page(cache, dtype, serving.tp, block, state_page, model.model_bytes)) for cache in caches]
-        if model.computing:
-            self._indexer_page = page(self._indexer_cache(), dtype, serving.tp, block).size
+        if model.indexer_cache:
+            self._indexer_page = page(model.indexer_cache, dtype, serving.tp, block).size
         if not pages:
             raise CacheError("the model has no layer that keeps a cache")
         return group(pages)
-
-    def _indexer_cache(self) -> Indexer:
-        return next(cache for layer in self.drafts_or_all() for cache in layer.caches if isinstance(cache, Indexer))
-
-    def drafts_or_all(self) -> tuple[Layer, ...]:
-        """Where the indexer's shape stands."""
-        return self.model.drafts or self.model.layers
 
     def _block(self, dtype: str) -> tuple[int, int]:
         """Block size in tokens, and the page of a state in bytes."""
@@ -122,7 +117,8 @@ class Ledger:
         ]
         if not tokens:
             raise CacheError("a model without attention layers: its cache is not modelled")
-        return hybrid_block(max(states), min(tokens), block, model.latent)
+        wide = model.latent and serving.version >= LATENT_STEP_SINCE
+        return hybrid_block(max(states), min(tokens), block, max(block, 128) if wide else block)
 
     def _drafted(self) -> int:
         return self.serving.draft.k if self.serving.draft else 0
@@ -180,7 +176,11 @@ class Ledger:
         """
         if self._by_groups:
             return blocks // len(self.groups) * min(one.page.block for one in self.groups) * self.serving.dcp
-        return int(blocks / self._per_request * self.serving.max_model_len)
+        return int(blocks / self.blocks_per_request * self.serving.max_model_len)
+
+    def starts(self, blocks: int) -> bool:
+        """Does the engine start with so many blocks? They must hold one request, from 0.29 beside one held back."""
+        return blocks - (self.serving.version >= HELD_BACK_SINCE) >= self.blocks_per_request
 
     def bytes_per_token(self, stage: int, first: int, end: int) -> float:
         """Bytes of one printed token on one rank.
@@ -193,7 +193,7 @@ class Ledger:
             return size / (self.groups[0].page.block * self.serving.dcp)
         if self._by_groups:
             return size * len(self.groups) / min(one.page.block for one in self.groups)
-        return size * self._per_request / self.serving.max_model_len
+        return size * self.blocks_per_request / self.serving.max_model_len
 
     def weights(self, stage: int, first: int, end: int) -> int:
         """Bytes of weights on one rank of the stage. ModelError where config.json does not tell enough."""
@@ -243,6 +243,9 @@ class Ledger:
             available=available,
             weights=tuple(self.weights(stage, *cut) for stage, cut in stages) if known else None,
             max_model_len=self.serving.max_model_len,
+            starts=self.starts(
+                min(self.blocks(n, *cut, room) for (n, cut), room in zip(stages, available, strict=True))
+            ),
         )
 
 

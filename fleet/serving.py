@@ -63,5 +63,9 @@ class Serving(Frozen):
         return self.max_num_batched_tokens * batches
 
 
+HELD_BACK_SINCE = (0, 29, 0)
+"""From here on the engine's check at start leaves one block out (`get_kv_cache_configs`)."""
+LATENT_STEP_SINCE = (0, 28, 0)
+"""Oldest version whose source was read to grow blocks of MLA beside states in steps of 128; one log before shows 64."""
 FIRST_IN_FLIGHT = (0, 28, 0)
 """Oldest version whose source was read to multiply by the batches at a time (V2 runner, asynchronous scheduling)."""

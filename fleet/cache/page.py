@@ -89,12 +89,11 @@ def page(cache: Cache, dtype: str, tp: int, block: int, state_page: int = 0, mod
     return Page(family="full", block=block, size=size, key=(0, size))
 
 
-def hybrid_block(states: int, per_token: int, block: int, latent: bool) -> tuple[int, int]:
+def hybrid_block(states: int, per_token: int, block: int, step: int) -> tuple[int, int]:
     """Block size and page bytes of a model with states of `states` bytes beside attention of `per_token` bytes.
 
-    The block grows, in steps of the smallest that the kernel takes, until an attention page holds a state, and the
-    state is padded to it (vLLM `Platform._align_hybrid_block_size`).
+    The block grows, in steps that the attention kernel takes, until an attention page holds a state, and the state is
+    padded to it (vLLM `Platform._align_hybrid_block_size`).
     """
-    step = max(block, 128) if latent else block
     wanted = max(block, step * -(-states // (step * per_token)))
     return wanted, wanted * per_token

@@ -51,6 +51,11 @@ class Checkpoint(Frozen):
     files: int = 1
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """As the node sends them."""
+        return tuple(one.line for one in self.tensors)
+
+    @property
     def size(self) -> int:
         """Bytes of all tensors."""
         return sum(one.count * one.size * max(1, len(one.layers)) for one in self.tensors)
@@ -124,7 +129,7 @@ _LINE = re.compile(
 )
 
 
-def parse_lines(lines: Iterable[str], files: int) -> Checkpoint:
+def parse_lines(lines: Iterable[str], files: int = 1) -> Checkpoint:
     """A checkpoint from the lines of a node. ModelError with the line that is none."""
     tensors = []
     for line in lines:

@@ -111,6 +111,7 @@ class _Reader:
             layers=layers,
             drafts=drafts,
             indexer=self._guarded(self._indexer) if self.sparse else None,
+            indexer_cache=self._indexer_cache(),
             computing=computing,
             shipped=shipped,
             embedding=matrix,
@@ -226,12 +227,15 @@ class _Reader:
         if not self.architecture.mtp_layers:
             return ()
         caches = self._caches("full")
-        if self.sparse:
-            caches += (Indexer(head_dim=required(self.text, "index_head_dim")),)
+        if (indexer := self._indexer_cache()) is not None:
+            caches += (indexer,)
         return tuple(
             Layer(caches=caches, weights=self._guarded(partial(self._weights, layers + index, "full", True)))
             for index in range(self.architecture.mtp_layers)
         )
+
+    def _indexer_cache(self) -> Indexer | None:
+        return Indexer(head_dim=required(self.text, "index_head_dim")) if self.sparse else None
 
     def _indexer(self) -> Weights | None:
         if self.scheme is None:

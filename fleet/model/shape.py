@@ -1,6 +1,6 @@
 """The numbers of one model, layer by layer."""
 
-from fleet.cache.kind import Cache
+from fleet.cache.kind import Cache, Indexer
 from fleet.frozen import Frozen
 
 MIB = 1024**2
@@ -77,6 +77,8 @@ class Model(Frozen):
     """MTP layers of the checkpoint; each is a layer with its own attention."""
     indexer: Weights | None = None
     """One indexer (DSA), replicated; on the layers that compute their own indices and on every draft."""
+    indexer_cache: Indexer | None = None
+    """What one indexer keeps of a token."""
     computing: tuple[bool, ...] = ()
     """DSA: whether each layer computes its own indices."""
     shipped: tuple[bool, ...] = ()

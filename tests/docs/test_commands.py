@@ -23,7 +23,7 @@ RUN_ELSEWHERE = {
     "make bench": "tests/docs/test_commands.py::test_make_knows_what_is_documented",
     "make recorded": "tests/docs/test_commands.py::test_make_knows_what_is_documented",
 }
-OFFLINE = ("FLEET=recorded ", ".venv/bin/fleet topology lab/recordings/a100/")
+OFFLINE = ("FLEET=recorded ", ".venv/bin/fleet topology lab/recordings/a100/", ".venv/bin/fleet pool ")
 """Beginnings of commands that contact nothing: they run wherever Python does."""
 
 COMMANDS = [

@@ -149,6 +149,19 @@ def test_indexers_are_on_computing_layers_on_repaired_ones_and_on_the_draft() ->
     assert weights == 3 * (2 * 128 * 24 + 128 * 64 + 2 * 64 + 2 * 128) * 2
 
 
+def test_a_sparse_model_without_mtp_layers_has_indexers_all_the_same() -> None:
+    plain = {key: value for key, value in SPARSE.items() if key != "num_nextn_predict_layers"}
+    assert ledger(plain).bytes_per_token(0, 0, 12) == 12 * 40 + 5 * 132
+
+
+@pytest.mark.parametrize(("engine", "least"), [("0.28", 64), ("0.30", 65)])
+def test_the_engine_starts_only_with_the_blocks_of_one_request(engine: str, least: int) -> None:
+    """1,024 tokens take 64 blocks; from 0.29 on one more is held back."""
+    counted = ledger(LLAMA, engine=engine)
+    size = counted.block_bytes(0, 0, 4)
+    assert [counted.pool((4,), (blocks * size,)).starts for blocks in (least - 1, least)] == [False, True]
+
+
 def test_fp8_ds_mla_takes_656_bytes_whatever_the_ranks() -> None:
     assert ledger(SPARSE, kv_cache_dtype="fp8_ds_mla").bytes_per_token(0, 0, 12) == 12 * 656 + 5 * 132
     with pytest.raises(CacheError, match="want a model with MLA"):

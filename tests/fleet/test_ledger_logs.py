@@ -149,7 +149,7 @@ LOADED = [
 
 
 @pytest.mark.parametrize("case", POOLS, ids=lambda case: f"{case['id']}-{case['kind']}")
-def test_the_pool_follows_from_the_memory_within_a_thousandth(case: dict[str, Any]) -> None:
+def test_the_pool_follows_from_the_memory_within_a_quarter_of_a_percent(case: dict[str, Any]) -> None:
     counted = ledger(case)
     stated = case["available_kv_gib"]
     stages = tuple(map(gib, stated if isinstance(stated, list) else [stated]))
