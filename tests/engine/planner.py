@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from vllm.config import CacheConfig, ModelConfig, ParallelConfig, SchedulerConfig, VllmConfig
 from vllm.model_executor.layers.mamba.mamba_utils import MambaStateShapeCalculator
+from vllm.v1.core.kv_cache_utils import get_kv_cache_capacity
 from vllm.v1.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
     FullAttentionSpec,
@@ -25,9 +26,9 @@ from vllm.v1.kv_cache_interface import (
 )
 
 try:
-    from vllm.v1.core.kv_cache_planning import get_kv_cache_capacity, get_kv_cache_configs
+    from vllm.v1.core.kv_cache_planning import get_kv_cache_configs
 except ImportError:  # up to 0.32
-    from vllm.v1.core.kv_cache_utils import get_kv_cache_capacity, get_kv_cache_configs
+    from vllm.v1.core.kv_cache_utils import get_kv_cache_configs
 
 TINY = {
     "architectures": ["LlamaForCausalLM"],
