@@ -11,7 +11,7 @@ from fleet.current import capacity_words
 from fleet.frozen import Frozen
 from fleet.node import Installed, NodeFacts, OwnFile
 from fleet.plan import Plan
-from fleet.release import ENV, PLAN, SECRETS, UNIT, Release, plan_document
+from fleet.release import ENV, PATCHES, PLAN, SECRETS, UNIT, Release, plan_document
 
 Kind = Literal["none", "create", "update", "repair", "tidy", "start", "remove"]
 
@@ -182,11 +182,14 @@ def wrong_files(installed: Installed, release: Release) -> tuple[WrongFile, ...]
         found.append(_wrong(held.get(path), path, "600", None, release))
     elif path in held:
         found.append(WrongFile(path=path, problem="is no part of the release", read=False))
+    if release.patched:
+        path = f"{STATE}/{release.service}/releases/{release.id}/{PATCHES}"
+        found.append(_wrong(held.get(path), path, "600", None, release))
     return tuple(one for one in found if one is not None)
 
 
 def _wrong(file: OwnFile | None, path: str, mode: str, text: str | None, release: Release) -> WrongFile | None:
-    """`text` None: a secret, whose content is compared by digest."""
+    """`text` None: a secret, whose content is compared by digest, or a record that an audit reads."""
     engine_reads = path.endswith((f"/{ENV}", f"/{SECRETS}")) or path.startswith("/etc/")
     if file is None:
         return WrongFile(path=path, problem="is missing", read=engine_reads)

@@ -23,6 +23,8 @@ class Release(Frozen):
     node: str
     files: dict[str, str]
     secret_names: tuple[str, ...] = ()
+    patched: tuple[str, ...] = ()
+    """Files of the engine that lie there patched. They are no part of `files`: only the image has what they come of."""
 
     def __str__(self) -> str:
         return f"{self.service}@{self.id}"
@@ -111,6 +113,7 @@ def make_release(plan: Plan, unit: str, mark: str = "") -> Release:
         node=plan.node.name,
         files=files,
         secret_names=tuple(sorted(plan.service.secrets)),
+        patched=tuple(patched_files(plan).values()),
     )
 
 

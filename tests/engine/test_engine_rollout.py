@@ -6,6 +6,7 @@ Each step of this file is one start of the engine (a minute on two idle cores), 
 import hashlib
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from fleet.serving import Serving
 from lab import host, images
 from lab.engine import hosts, image, venv
 from lab.lab import Lab
-from tests.lab.rollout_site import Ran, RolloutSite
+from tests.lab.rollout_site import BIN, PROJECT, Ran, RolloutSite
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 
@@ -40,8 +41,9 @@ def real(engine_fit: None) -> Iterator[Lab]:
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+    booted = command([str(BIN / "fleet"), "lab", "up", "--engine", "vllm-cpu", "-n", "1", "--name", NAME])
+    assert booted.code == 0, booted.out
     lab = Lab(NAME, 1, engine="vllm-cpu")
-    lab.up()
     yield lab
     if not os.environ.get("VLLM_FLEET_KEEP_LAB"):
         lab.down()
@@ -55,6 +57,20 @@ def site(real: Lab, engine_python: Path, tmp_path_factory: pytest.TempPathFactor
     if os.environ.get("VLLM_FLEET_KEEP_LAB"):
         return
     real.ssh("a1", f"[ ! -x {NODE_SCRIPT} ] || {NODE_SCRIPT} drop tiny", timeout=60)
+
+
+def command(words: list[str], **env: str) -> Ran:
+    done = subprocess.run(
+        words,
+        cwd=PROJECT,
+        env={**os.environ, "NO_COLOR": "1", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    return Ran(code=done.returncode, out=done.stdout)
 
 
 def declare(site: RolloutSite, python: Path, **settings: Any) -> None:
@@ -111,8 +127,10 @@ def proven(site: RolloutSite, ran: Ran, layout: str, partition: str) -> None:
 ONE_STAGE: list[tuple[str, list[float]]] = []
 
 
-def test_one_rank_is_rolled_out_and_proves_itself(site: RolloutSite, engine_python: Path) -> None:
-    proven(site, rolled(site, engine_python), "TP1/PP1", "-")
+def test_a_lab_with_the_engine_serves_its_model(site: RolloutSite, engine_python: Path) -> None:
+    """The commands of docs/lab.md: the lab's own fleet, one rank."""
+    ran = command([str(BIN / "pyinfra"), "inventory.py", "deploy.py", "-y"], FLEET=str(site.lab.folder / "fleet"))
+    proven(site, ran, "TP1/PP1", "-")
     assert pool(site) == predicted(site, 4) == 1_048_576
     ONE_STAGE.append(said(site))
     assert ONE_STAGE[0][0] == " tiny."
@@ -128,7 +146,8 @@ def test_the_engine_in_the_container_is_vllm_and_nothing_of_it_was_copied(site: 
     assert used < 500, f"{used} MiB of the host's own disk are in use"
 
 
-def test_a_second_run_changes_nothing(site: RolloutSite) -> None:
+def test_a_second_run_changes_nothing(site: RolloutSite, engine_python: Path) -> None:
+    declare(site, engine_python)
     before = site.marks()
     ran = site.deploy()
     assert ran.code == 0 and "Nothing to change" in ran.plain, ran.out[-4000:]

@@ -162,3 +162,14 @@ def test_a_patch_is_taken_away_and_comes_back_with_its_release(rolled: RolloutSi
     back = rolled.pyinfra("rollback.py", "-y")
     assert back.code == 0, back.out
     assert "# ours" in seen(rolled)
+
+
+def test_an_audit_finds_a_patched_file_that_somebody_edited(rolled: RolloutSite) -> None:
+    rolled.write(llm=service(rolled, "note", "longer"))
+    clean = rolled.pyinfra("audit.py")
+    assert clean.code == 0, clean.out
+    file = f"{STATE}/llm/current/patched-0"
+    rolled.on("a1", f"cp {file} /srv/kept; echo '# mine' >>{file}")
+    ran = rolled.pyinfra("audit.py")
+    assert ran.code == 2 and f"{PACKAGES}/vllm/limits.py as note, longer made it" in ran.plain, ran.out
+    rolled.on("a1", f"cat /srv/kept >{file}")
