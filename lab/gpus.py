@@ -168,7 +168,7 @@ def _cdi(kind: str, faults: Sequence[str]) -> dict[str, Any]:
         {"name": name, "containerEdits": {"env": [f"NVIDIA_VISIBLE_DEVICES={name}"], **_nodes(name)}} for name in names
     ]
     driver = "570.86.15" if "cdi-stale" in faults else gpus[0]["driver_version"]
-    edits = {"env": [f"VLLM_FLEET_LAB_LIBRARY=libcuda.so.{driver}"]}
+    edits = {"env": [f"NVIDIA_LAB_LIBRARY=libcuda.so.{driver}"]}
     return {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices, "containerEdits": edits}
 
 
