@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.capture import app as capture
 from cli.check_argv import check_argv
 from cli.compare import compare
 from cli.degenerate import degenerate
@@ -132,6 +133,7 @@ app.command("check-argv")(check_argv)
 app.add_typer(engine, name="engine", help="What each engine version accepts and can do.")
 app.add_typer(patch, name="patch")
 app.command("probe")(probe)
+app.add_typer(capture, name="capture")
 app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")
 
 

@@ -10,40 +10,30 @@ import sys
 from pathlib import Path
 
 from declare.invocation import Invocation, for_command
-from facts.parse.frames import with_nonce
-from facts.parse.probe import parse_probe
-from facts.script import probe_script
-from facts.shell import run
 from lab.host import LabError
 from lab.lab import Lab
-from operations.survey import request_for
 
 RECORDED = Path(__file__).resolve().parent.parent / "inventory" / "recorded"
 LAB = "recording"
-NONCE = "0123456789abcdef"
-_NOISE = re.compile(r"^(?:boot_id|kernel)=.*\n", re.MULTILINE)
-
-
-def scrubbed(answer: str) -> str:
-    """A probe's answer without what differs from run to run or names the machine."""
-    return with_nonce(_NOISE.sub("", answer), NONCE).rstrip("\n") + "\n"
+_NOISE = re.compile(r"^kernel=.*\n", re.MULTILINE)
 
 
 def record(invocation: Invocation, folder: Path) -> list[Path]:
-    """Ask every node of a fleet once and write NODE.probe. ProbeError where an answer is not whole."""
-    from cli import session  # here: it patches the sockets of the whole process
+    """Ask every node of a fleet once and write NODE.probe. LabError where one does not answer or serves already."""
+    from cli import capturing, session  # here: they patch the sockets of the whole process
 
+    names = list(invocation.nodes)
+    with session.connected(invocation, names) as connected:
+        answers, failed = capturing.ask(connected, names)
+    if failed:
+        raise LabError("; ".join(f"{name}: {reason}" for name, reason in failed.items()))
     written = []
-    with session.connected(invocation, list(invocation.nodes)) as connected:
-        for name, host in sorted(connected.hosts.items()):
-            script = probe_script(request_for(invocation.fleet.placement(name), key="", deep=True))
-            answer = run(host, ("bash", "-s"), stdin=script.text).stdout
-            facts = parse_probe(answer, script)
-            if facts.services:
-                raise LabError(f"{name}: want a node with nothing rolled out, found {facts.services[0].name}")
-            path = folder / f"{name}.probe"
-            path.write_text(scrubbed(answer))
-            written.append(path)
+    for name, answer in answers.items():
+        if answer.facts.services:
+            raise LabError(f"{name}: want a node with nothing rolled out, found {answer.facts.services[0].name}")
+        path = folder / f"{name}.probe"
+        path.write_text(_NOISE.sub("", answer.text))
+        written.append(path)
     return written
 
 

@@ -43,7 +43,7 @@ def read_nodes(site: Site, problems: list[str]) -> dict[str, NodeFile]:
     paths = sorted(site.nodes_folder.glob("*.yaml"))
     if not paths and not problems:
         problems.append(line(Origin(file=site.nodes_folder), "at least one NODE.yaml", "an empty fleet (no node)"))
-    files = [file for path in paths if (file := _read(path, problems)) is not None]
+    files = [file for path in paths if (file := _read(path, problems, recordings=site.recordings)) is not None]
     _refuse_shared_addresses(files, problems)
     return {file.name: file for file in files}
 
@@ -57,7 +57,7 @@ def read_node(path: Path) -> NodeDeclaration:
     return file.declaration
 
 
-def _read(path: Path, problems: list[str], planned: bool = False) -> NodeFile | None:
+def _read(path: Path, problems: list[str], planned: bool = False, recordings: Path | None = None) -> NodeFile | None:
     try:
         tree = read_yaml(path)
     except DeclarationError as error:
@@ -67,12 +67,14 @@ def _read(path: Path, problems: list[str], planned: bool = False) -> NodeFile | 
         tree = tree.with_entry("address", Located("planned", tree.origin.below("address")))
     problems.extend(wrong_services(tree.get("services")))
     placed = _with_absolute_paths(tree.without("services"), path.parent)
+    if recordings is not None:  # a node that was not recorded is told when it is asked, as one that is down
+        placed = placed.with_entry("recording", Located(str(recordings / f"{path.stem}.probe"), tree.origin))
     node = build(NodeDeclaration, placed, problems, also=("services",), name=path.stem)
     if node is None:
         return None
     problems.extend(_wrong_groups(tree, node))
     recording = placed.get("recording")
-    if node.recording and recording and not planned and not Path(node.recording).is_file():
+    if recordings is None and node.recording and recording and not planned and not Path(node.recording).is_file():
         problems.append(line(recording.origin, "the file of a recorded probe", f"no file {node.recording}"))
     return NodeFile(node, tree)
 

@@ -5,6 +5,9 @@
     X/patches/  X/probes/  X/evidence/*.json
 
 X is the site's root. It may be this project's checkout or any other folder; nothing is ever written there.
+
+A folder with a `capture.yaml` is a capture of a fleet: NODE.probe of each node, and which fleet it is of. As FLEET it
+means that fleet as it is declared today, on nodes as they were recorded.
 """
 
 import os
@@ -14,10 +17,12 @@ from functools import cached_property
 from pathlib import Path
 
 from declare.located import shown
-from declare.problem import DeclarationError, nearest
+from declare.problem import DeclarationError, line, nearest
+from declare.reader import read_yaml
 from fleet.frozen import Frozen
 
 DEFAULT_FLEET = "lab"
+CAPTURE = "capture.yaml"
 _PROBE = re.compile(r"^def probe\(", re.MULTILINE)
 
 
@@ -31,6 +36,8 @@ class Site(Frozen):
     root: Path
     project: Path
     """The checkout of this project."""
+    recordings: Path | None = None
+    """Folder of a capture: every node is read from there and never contacted."""
 
     @property
     def probes(self) -> tuple[Path, ...]:
@@ -65,17 +72,33 @@ def find_site(fleet: str | None, project: Path) -> Site:
     Raises DeclarationError where that folder does not exist; the message names the fleets that do.
     """
     project = project.resolve()
-    folder = _nodes_folder(DEFAULT_FLEET if fleet is None else fleet, project)
+    folder, recordings = _of_capture(_nodes_folder(DEFAULT_FLEET if fleet is None else fleet, project))
     own = folder / "group_data"
     root = folder.parent.parent if folder.parent.name == "inventory" else folder
     group_data = own if own.is_dir() else root / "group_data"
     return Site(
-        name=folder.name,
+        name=f"{folder.name} as recorded in {recordings.name}" if recordings else folder.name,
+        recordings=recordings,
         nodes_folder=folder,
         group_data=group_data if group_data.is_dir() else None,
         root=folder if own.is_dir() else root,
         project=project,
     )
+
+
+def _of_capture(folder: Path) -> tuple[Path, Path | None]:
+    """The folder of the nodes that a capture is of, and the capture; a folder that is none, and None."""
+    file = folder / CAPTURE
+    if not file.is_file():
+        return folder, None
+    tree = read_yaml(file)
+    entry = tree.get("fleet")
+    if entry is None or not isinstance(entry.value, str):
+        raise DeclarationError([line((entry or tree).origin, "fleet: the folder of the fleet's nodes", "none")])
+    nodes = (folder / entry.value).resolve()
+    if not nodes.is_dir() or (nodes / CAPTURE).exists():
+        raise DeclarationError([line(entry.origin, "the folder of the fleet that was captured", f"no fleet {nodes}")])
+    return nodes, folder
 
 
 def _nodes_folder(fleet: str, project: Path) -> Path:

@@ -118,11 +118,10 @@ def make_release(plan: Plan, unit: str, mark: str = "") -> Release:
 
 
 def adopted(release: Release, lies: Installed) -> Release:
-    """The release under the name of the current one of a node, where all its files are the same.
+    """The release under the name of the current one of a node, where that was made of the same plan.
 
     For recorded nodes, whose secrets are not known to who replays them: these go into the name, and into no file.
     """
-    folder = f"{STATE}/{release.service}/releases/{lies.current}/"
-    texts = {file.path.removeprefix(folder): file.text for file in lies.files if file.path.startswith(folder)}
-    same = all(texts.get(name) == text for name, text in release.files.items())
-    return release.model_copy(update={"id": lies.current}) if lies.current and same else release
+    plan = f"{STATE}/{release.service}/releases/{lies.current}/{PLAN}"
+    text = next((file.text for file in lies.files if file.path == plan), None)
+    return release.model_copy(update={"id": lies.current}) if text == release.files[PLAN] else release
