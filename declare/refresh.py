@@ -1,10 +1,13 @@
 """NODE.yaml with some fields set anew: only their values change; all else stays as it was written, comments too."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ._/-]*[A-Za-z0-9]")
 Edit = tuple[int, int, str]
 """Characters from..to, and what takes their place."""
 
@@ -17,6 +20,10 @@ def refreshed(text: str, fields: Mapping[str, Any]) -> str:
     edits, added = _edits(text, root, fields), _missing(root, fields)
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
+    if added and root.flow_style:  # the whole file is {...} on one line
+        brace = text.rindex("}")
+        comma = "" if text[:brace].rstrip().endswith(("{", ",")) else ", "
+        return text[:brace] + comma + ", ".join(f"{flow(n)}: {flow(v)}" for n, v in added.items()) + text[brace:]
     if added and not text.endswith("\n"):
         text += "\n"
     return text + "".join(f"{name}: {flow(value)}\n" for name, value in added.items())
@@ -24,13 +31,21 @@ def refreshed(text: str, fields: Mapping[str, Any]) -> str:
 
 def flow(value: Any) -> str:
     """A value on one line."""
-    dumped = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
-    return dumped.removesuffix("\n").removesuffix("\n...")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(key)}: {flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(flow, value))}]"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and yaml.safe_load(value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _names(node: yaml.MappingNode) -> set[str]:
+    return {key.value for key, _ in node.value}
 
 
 def _missing(node: yaml.MappingNode, fields: Mapping[str, Any]) -> dict[str, Any]:
-    there = {key.value for key, _ in node.value}
-    return {name: value for name, value in fields.items() if name not in there}
+    return {name: value for name, value in fields.items() if name not in _names(node)}
 
 
 def _edits(text: str, node: yaml.MappingNode, fields: Mapping[str, Any]) -> list[Edit]:
@@ -39,8 +54,7 @@ def _edits(text: str, node: yaml.MappingNode, fields: Mapping[str, Any]) -> list
         if key.value not in fields:
             continue
         new = fields[key.value]
-        inner = isinstance(value, yaml.MappingNode) and isinstance(new, dict) and not _missing(value, new)
-        if inner:
+        if isinstance(value, yaml.MappingNode) and isinstance(new, dict) and _names(value) == set(new):
             edits += [edit for edit in _edits(text, value, new) if _differs(text, edit)]
         else:
             edits.append(_replaced(text, key, value, new))

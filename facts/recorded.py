@@ -6,15 +6,21 @@ fails, so that nothing can seem to have been done.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pyinfra import logger
+from pyinfra.api import inventory as pyinfra_inventory
 from pyinfra.api.command import StringCommand
 from pyinfra.api.exceptions import ConnectError, InventoryError
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from facts.parse.frames import ProbeError, with_nonce
+
+# For every recorded host pyinfra looks through all installed packages anew, which takes longer than all else.
+pyinfra_inventory.get_all_connectors = cache(pyinfra_inventory.get_all_connectors)
 
 _NONCE = re.compile(r"(?:^|')nonce=([0-9a-f]{16})$", re.MULTILINE)
 """The first line of a probe's script: on stdin, or quoted in the argv of a fact of its own."""
@@ -48,12 +54,14 @@ class RecordedConnector(BaseConnector):
         asked = f"{command}\n{arguments.get('_stdin') or ''}"
         nonce = _NONCE.search(asked)
         if nonce is None:
-            return _failed(f"not recorded: {str(command)[:120]}; a recorded node can be planned, not changed")
+            text = f"not recorded: {str(command)[:120]}; a recorded node can be planned, not changed"
+            logger.error(f"    [{self.host.name}] {text}")
+            return _failed(text)
         try:
             text = with_nonce(self.text, nonce[1])
         except ProbeError as error:
             return _failed(str(error))
-        return True, CommandOutput([OutputLine("stdout", line) for line in text.split("\n")])
+        return True, CommandOutput([OutputLine("stdout", text)])
 
     def put_file(self, *args: Any, **kwargs: Any) -> bool:
         """Never: a recorded node cannot be changed."""

@@ -15,7 +15,7 @@ from fleet.node import ProbeRequest
 
 NONCE = "0123456789abcdef"
 _BEGIN = re.compile(r"==[0-9a-f]{16} ([a-z]+) begin")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}")
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _SERIAL = re.compile(r"(?i)(serial(?: number)?\s*[:=]\s*)(\S+)")
 _BOOT = re.compile(r"^boot_id=.*\n", re.MULTILINE)
@@ -51,8 +51,9 @@ def _line(section: str, line: str, values: list[str]) -> str:
             content = base64.b64decode(line, validate=True)
         except binascii.Error:
             content = b""
-        if content:
-            return base64.b64encode(_content(section, content, values)).decode()
+        clean = _content(section, content, values)
+        if clean != content:  # a word that only looks like base64 stays as it is
+            return base64.b64encode(clean).decode()
     for value in values:
         line = line.replace(value, "*" * len(value))
     line = _UUID.sub(lambda match: f"{match[1]}-{'*' * (len(match[0]) - 4)}", line)

@@ -1,6 +1,7 @@
 """What the owner declares: nodes, services, rollout policy, waivers. Pure models; YAML is read in `declare/`."""
 
 import re
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -366,9 +367,10 @@ class Fleet(Frozen):
     warnings: tuple[str, ...] = ()
     """What was declared and has no effect, to be shown."""
 
+    @cached_property
+    def _by_node(self) -> dict[str, Placement]:
+        return {placement.node.name: placement for placement in self.placements}
+
     def placement(self, node: str) -> Placement:
         """The placement of that node; KeyError where it is not declared."""
-        for placement in self.placements:
-            if placement.node.name == node:
-                return placement
-        raise KeyError(node)
+        return self._by_node[node]

@@ -60,9 +60,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _flat(f"{name}[{_identity(inner, place)}]", inner)
     elif isinstance(value, list) and value and all(isinstance(inner, list) for inner in value):
         yield name, " ".join("{" + ",".join(map(str, inner)) + "}" for inner in value)
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         yield name, ", ".join(map(_words, value))
-    else:
+    elif not isinstance(value, list):
         yield name, value
 
 

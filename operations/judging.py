@@ -28,7 +28,8 @@ def judge(state: "State", invocation: Invocation) -> None:
         hosts, silent = hosts_of(state)
         answers = {**observe(invocation, list(hosts.values()), secret, deep=True), **silent}
         found = survey(invocation.fleet, answers, secret, invocation.prune)
-        text = json.dumps(document(found), indent=1)
+        wanted = path is not None or invocation.json  # of a thousand nodes it takes seconds
+        text = json.dumps(document(found), indent=1) if wanted else ""
         out = console(invocation.json)
         print_gates(out, found.verdicts, found.not_asked)
         if path is not None:
