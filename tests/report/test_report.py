@@ -160,7 +160,7 @@ def test_a_clean_fleet_of_sixty_is_one_page(browser: Browser, tmp_path: Path) ->
 def test_the_drawing_shows_islands_numa_ranks_and_what_is_missing() -> None:
     one, seen = case()
     drawing = draw(seen, [one])
-    assert [panel.title for panel in drawing.panels] == ["NUMA 0", "NUMA 1"]
+    assert [panel.title for panel in drawing.panels] == ["NUMA 0 · CPU 0-63", "NUMA 1 · CPU 64-127"]
     assert drawing.islands == ("A: GPU 0, 1", "B: GPU 2, 3", "C: GPU 4, 5", "D: GPU 6, 7")
     cells = {cell.gpu: cell for panel in drawing.panels for cell in panel.cells}
     assert cells[0].lines == ("rank 0 · st 0", "glm") and cells[7].lines == ("rank 7 · st 1", "glm")
