@@ -106,8 +106,8 @@ def forget_machines(lab: str | None = None) -> None:
 
 def _empty_cache() -> None:
     """Only what we put there: VLLM_FLEET_CACHE may name a folder that others use too."""
-    for pattern in ("rootfs-*", "images-*", "engine-*", ".rootfs-*", ".images-*", ".engine-*"):
-        for path in cache_root().glob(pattern):
+    for kind in ("rootfs", "images", "engine", "tiny-llama"):
+        for path in (*cache_root().glob(f"{kind}-*"), *cache_root().glob(f".{kind}-*")):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     with contextlib.suppress(OSError):  # not there, or not empty
         cache_root().rmdir()
