@@ -1,5 +1,6 @@
 """The ledger as a search asks it: one model on GPUs of one kind, whatever TP x PP x DP."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 from fleet.budget import Budget, Measured
@@ -52,7 +53,7 @@ class LedgerMemory:
         self.gpu, self.budget, self.weighed = gpu, limit, weighed
         self._ledgers: dict[Sizes, Ledger] = {}
         self._refused: dict[Sizes, str] = {}
-        self._tokens: dict[tuple[object, ...], int] = {}
+        self._tokens: dict[tuple[int, int, bool], dict[tuple[int, ...], int]] = {}
 
     def ledger(self, sizes: Sizes) -> Ledger:
         """The ledger of these sizes. Raises ModelError or CacheError where it cannot tell."""
@@ -88,19 +89,25 @@ class LedgerMemory:
 
     def tokens(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """KV tokens that fit; below zero, and falling, the more is missing."""
-        # Inner stages are alike, and so are those of pipelines of another length.
-        place = (sizes.tp, sizes.dp, sizes.pp > 1, stage == 0, stage == sizes.pp - 1, first, end)
-        budget = self._budget(sizes)
-        alike = budget is self._cold and isinstance(budget, Cold)
-        if alike and place in self._tokens:
-            return self._tokens[place]
-        ledger = self.ledger(sizes)
-        room = budget.available(ledger, stage, first, end)
-        missing = room // ledger.block_bytes(stage, first, end) if room < 0 else 0
-        found = missing or ledger.tokens(stage, first, end, room)
-        if alike:
-            self._tokens[place] = found
-        return found
+        return self.by_stage(sizes)(stage, first, end)
+
+    def by_stage(self, sizes: Sizes) -> Callable[[int, int, int], int]:
+        """`tokens` of these sizes, for who asks often."""
+        ledger, budget, last = self.ledger(sizes), self._budget(sizes), sizes.pp - 1
+        # Estimates of inner stages are alike, also in pipelines of another length; what was measured is a stage's own.
+        alike = isinstance(budget, Cold)
+        known = self._tokens.setdefault((sizes.tp, sizes.dp, sizes.pp > 1), {}) if alike else {}
+
+        def tokens(stage: int, first: int, end: int) -> int:
+            place = (stage == 0, stage == last, first, end) if alike else (stage, first, end)
+            found = known.get(place)
+            if found is None:
+                room = budget.available(ledger, stage, first, end)
+                missing = room // ledger.block_bytes(stage, first, end) if room < 0 else 0
+                found = known[place] = missing or ledger.tokens(stage, first, end, room)
+            return found
+
+        return tokens
 
     def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """Bytes of weights on one rank."""

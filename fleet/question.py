@@ -171,6 +171,12 @@ def active_bytes(model: Model, widths: Widths) -> int | None:
     return total
 
 
+@lru_cache(maxsize=64)
+def _active(subject: Subject) -> int | None:
+    model = model_of(subject)
+    return None if isinstance(model, str) else active_bytes(model, widths_of(subject))
+
+
 def healthy_gpus(usable: tuple[int, ...], nvidia: Nvidia | None) -> tuple[int, ...]:
     """Those that the node listed without an error in place of a value; all of them where it was not asked."""
     if nvidia is None or not nvidia.gpus:
@@ -190,7 +196,7 @@ def question_of(
 ) -> Question:
     """The question that this service asks on this node."""
     usable = service.gpus if service.gpus is not None else tuple(range(node.gpus.count))
-    widths, model = widths_of(subject), model_of(subject)
+    widths = widths_of(subject)
     engine, draft = engine_of(service.image.engine), draft_of(service, architecture)
     case = Case(
         wiring=wiring_of(node, topology),
@@ -209,7 +215,7 @@ def question_of(
         speculative=service.speculative.method if isinstance(service.speculative, Speculative) else None,
         drafts=draft.k if draft and draft.method.endswith("mtp") else 0,
         bandwidth=memory_bandwidth(node.gpus.model),
-        active_bytes=None if isinstance(model, str) else active_bytes(model, widths),
+        active_bytes=_active(subject),
         prefill_tokens_per_s=service.prefill_tokens_per_s,
     )
     return Question(

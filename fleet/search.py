@@ -12,7 +12,7 @@ from fleet.engine import Engine
 from fleet.frozen import Frozen
 from fleet.legality import problems, speculation_problem
 from fleet.objective import Objective, Target
-from fleet.partition import best_partition
+from fleet.partition import Tokens, best_partition
 from fleet.sizes import Sizes, every_sizes
 from fleet.traffic import Shape, Traffic, traffic
 from fleet.widths import Widths
@@ -29,6 +29,9 @@ class Memory(Protocol):
 
     def tokens(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """KV tokens that fit; negative where the weights leave no room."""
+
+    def by_stage(self, sizes: Sizes) -> Tokens:
+        """`tokens` of these sizes, for who asks often."""
 
     def weights(self, sizes: Sizes, stage: int, first: int, end: int) -> int:
         """Bytes of weights."""
@@ -148,9 +151,7 @@ def best_cut(case: Case, memory: Memory | None, sizes: Sizes) -> Partition | Non
     if isinstance(case.objective, Target):
         enough = -(-case.objective.concurrent // sizes.dp) * case.objective.context
 
-    def tokens(stage: int, first: int, end: int) -> int:
-        return memory.tokens(sizes, stage, first, end) if memory else 0
-
+    tokens: Tokens = memory.by_stage(sizes) if memory else lambda stage, first, end: 0
     if few is not None:
         return max(few, key=lambda cut: pool_of(cut, tokens), default=None)
 

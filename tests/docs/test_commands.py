@@ -28,7 +28,13 @@ RUN_ELSEWHERE = {
     ".venv/bin/fleet lab ssh --name real": ENGINE,
     ".venv/bin/fleet lab down --name real": ENGINE,
 }
-OFFLINE = ("FLEET=recorded ", ".venv/bin/fleet topology lab/recordings/a100/", ".venv/bin/fleet pool ")
+OFFLINE = (
+    "FLEET=recorded ",
+    ".venv/bin/fleet topology lab/recordings/a100/",
+    ".venv/bin/fleet pool ",
+    ".venv/bin/fleet plan --config lab/",
+    ".venv/bin/fleet compare tp4/",
+)
 """Beginnings of commands that contact nothing: they run wherever Python does."""
 
 COMMANDS = [
