@@ -54,14 +54,14 @@ def offline(given: Offline) -> Asked:
     """A config.json on a node of a YAML file. Exits 1 with the file and the field where one of them is wrong."""
     from declare.nodes import read_node
     from declare.problem import DeclarationError
-    from fleet.engine import ENGINES
+    from fleet.engine import minors
 
     document = read_config(given.config)
     try:
         node = read_node(given.node)
     except DeclarationError as error:
         fail(str(error))
-    version = given.settings.pop("engine", None) or f"{list(ENGINES)[-1]}.0"
+    version = given.settings.pop("engine", None) or f"{minors()[-1]}.0"
     settings = {name: value for name, value in given.settings.items() if value is not None}
     if "max_model_len" not in settings:
         settings["max_model_len"] = _longest(document, given.config)
