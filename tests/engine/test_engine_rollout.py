@@ -173,12 +173,13 @@ def test_another_partition_is_a_new_release_with_its_own_pool(site: RolloutSite,
 
 
 def test_an_engine_that_is_healthy_and_answers_500_is_taken_back(site: RolloutSite, engine_python: Path) -> None:
-    """PP 2 with --enforce-eager on CPU: /health is 200, the first forward pass fails."""
+    """PP 2 with --enforce-eager on CPU: /health is 200, the first forward pass fails with 500 in the stream."""
     before = site.state("a1", "tiny")
     flags = {"--dtype": "bfloat16", "--enforce-eager": True}
     ran = rolled(site, engine_python, layout={"tp": 1, "pp": 2, "partition": [2, 2]}, flags=flags)
     assert ran.code == 1, ran.out[-4000:]
-    assert "HTTP 500" in ran.plain and f"{before['current']} was restored and proved itself" in ran.plain
+    assert "completion: want an answer, found" in ran.plain and '"code": 500' in ran.plain, ran.out[-4000:]
+    assert f"{before['current']} was restored and proved itself" in ran.plain
     now = site.state("a1", "tiny")
     assert now | {"pid": ""} == before | {"pid": ""}
     assert said(site)[0] == " tiny."
@@ -198,6 +199,11 @@ def test_two_ranks_of_one_stage_with_a_patched_engine(site: RolloutSite, engine_
         assert seen == file["sha256"] != file["pristine_sha256"]
         pristine = engine_python.parents[1] / "lib" / Path(file["target"]).relative_to(f"{image.VENV}/lib")
         assert hashlib.sha256(pristine.read_bytes()).hexdigest() == file["pristine_sha256"]
+
+
+def test_an_audit_of_what_runs_is_clean(site: RolloutSite) -> None:
+    ran = site.pyinfra("audit.py")
+    assert ran.code == 0, ran.out[-4000:]
 
 
 def test_what_would_apply_to_the_installed_engine_is_told(site: RolloutSite, engine_python: Path) -> None:
