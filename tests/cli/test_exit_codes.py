@@ -1,5 +1,6 @@
 """Exit codes are an interface: 2 means drift or degraded, so a wrong call is 1."""
 
+import json
 import os
 import signal
 import socket
@@ -59,3 +60,14 @@ def test_a_run_that_is_left_while_it_still_connects_exits_1(tmp_path: Path, numb
                 run.send_signal(number)
                 out, _ = run.communicate(timeout=30)
     assert run.returncode == 1 and f"{number.name}: left before anything was looked at" in out, out
+
+
+def test_a_recorded_command_with_a_pattern_of_the_checkpoints_is_not_called_drift(tmp_path: Path) -> None:
+    """The pattern that repairs a boundary follows from the tensor names on the node, which --check does not ask."""
+    golden = tmp_path / "golden.json"
+    words = ["vllm", "serve", "/m", "--hf-overrides", '{"index_topk_pattern":"FFS"}']
+    golden.write_text(json.dumps({"argv": words, "env": {}}))
+    done = fleet("cmd", "glm", "a1", "--check", str(golden))
+    assert done.returncode == 1 and "follows from the checkpoint there: declare it in hf_overrides" in done.stderr, done
+    golden.write_text(json.dumps({"argv": words[:3], "env": {}}))
+    assert fleet("cmd", "glm", "a1", "--check", str(golden)).returncode == 2

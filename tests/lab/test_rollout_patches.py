@@ -173,3 +173,11 @@ def test_an_audit_finds_a_patched_file_that_somebody_edited(rolled: RolloutSite)
     ran = rolled.pyinfra("audit.py")
     assert ran.code == 2 and f"{PACKAGES}/vllm/limits.py as note, longer made it" in ran.plain, ran.out
     rolled.on("a1", f"cat /srv/kept >{file}")
+
+
+def test_an_image_without_vllm_is_told_by_the_node(rolled: RolloutSite) -> None:
+    digest = (rolled.lab.folder / "image-0.30.0.digest").read_text().strip()
+    ran = rolled.fleet_command("patch", "check", f"localhost/vllm-standin@{digest}", "--node", "a1", timeout=60)
+    assert ran.code == 1 and "want an image with vLLM and python3" in ran.plain, ran.out
+    gone = rolled.fleet_command("patch", "check", "localhost/nothing:1", "--node", "a1", timeout=60)
+    assert gone.code == 1 and "Traceback" not in gone.out, gone.out
