@@ -34,6 +34,7 @@ def look(shared_site: RolloutSite) -> Iterator[Look]:
     """a1 would get another release, h1 is as declared, and l1 was booted a moment ago and has nothing of ours."""
     site = shared_site
     site.lab.replace("l1")
+    site.fault("l1")  # the folder that the service mounts
     site.write(chat=declared(site))
     first = site.deploy("--limit", "a1", "--limit", "h1", SITE_TOKEN=OLD)
     assert first.code == 0, first.out

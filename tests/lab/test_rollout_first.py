@@ -93,7 +93,7 @@ def test_what_lies_on_the_node_is_complete_and_for_root_only(fleet: RolloutSite,
         *(f"600 root:root {folder}/current/{name}" for name in ("env", "plan.json", "proof.json", "unit")),
         f"644 root:root {unit}",
     ]
-    assert rest.split() == ["enabled", "current", "proven", "releases"]
+    assert rest.split() == ["enabled", "current", "proven", "releases", "started"]
     proof = json.loads(text)
     assert proof["release"] == fleet.state(node, service)["current"]
     assert proof["evidence"][0]["passed"] and proof["measured"]["kv_cache_size_tokens"]
@@ -177,7 +177,7 @@ def test_after_a_third_release_two_are_kept(fleet: RolloutSite) -> None:
     third = fleet.state("a1", "glm")
     assert third["previous"] == second
     assert set(fleet.on("a1", f"ls -A {STATE}/glm/releases").split()) == {second, third["current"]}
-    assert fleet.on("a1", f"ls -A {STATE}/glm") == ".guard\ncurrent\nprevious\nproven\nreleases"
+    assert fleet.on("a1", f"ls -A {STATE}/glm") == ".guard\ncurrent\nprevious\nproven\nreleases\nstarted"
     argv, _ = fleet.engine("a1", "glm")
     assert argv == fleet.plan("a1", "glm")["argv"]
     assert "131072" in argv
