@@ -19,6 +19,7 @@ from cli.plan import plan
 from cli.pool import pool
 from cli.probe import probe
 from cli.topology import topology
+from cli.upgrade import upgrade
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -130,6 +131,7 @@ app.command("compare")(compare)
 app.command("pool")(pool)
 app.command("degenerate")(degenerate)
 app.command("check-argv")(check_argv)
+app.command("upgrade")(upgrade)
 app.add_typer(engine, name="engine", help="What each engine version accepts and can do.")
 app.add_typer(patch, name="patch")
 app.command("probe")(probe)

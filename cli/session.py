@@ -22,7 +22,7 @@ from pyinfra.api.state import State
 
 from declare.invocation import Invocation
 from declare.inventory import hosts as inventory_hosts
-from facts.gather import gather
+from facts.gather import Answer, gather
 from fleet.declaration import Fleet
 from operations import prepare
 from operations.secrets import SecretError
@@ -47,10 +47,18 @@ class Session:
 
     def survey(self) -> Survey:
         """Look at every node of this session once, decide and judge."""
+        return survey(self.invocation.fleet, self.look(), self.secret)
+
+    def look(self) -> dict[str, Answer]:
+        """What every node of this session tells now."""
         hosts, silent = prepare.hosts_of(self.state)
         fleet = self.invocation.fleet
         answers = gather(hosts.values(), lambda name: request_for(fleet.placement(name), self.secret.key))
-        return survey(fleet, {**answers, **silent}, self.secret)
+        return {**answers, **silent}
+
+    def judge(self, fleet: Fleet, answers: dict[str, Answer]) -> Survey:
+        """Decide and judge another declaration by what the nodes told."""
+        return survey(fleet, answers, self.secret)
 
 
 def placed(fleet: Fleet, service: str | None, node: str | None) -> list[str]:
