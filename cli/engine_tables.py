@@ -52,6 +52,7 @@ def _line(flag: FlagInfo) -> str:
     takes = flag.type if flag.takes_value else "switch"
     also = f"  also {', '.join((*flag.aliases, *flag.negative))}" if flag.aliases or flag.negative else ""
     choices = f"  one of {'|'.join(map(str, flag.choices))}" if flag.choices else ""
+    choices += f"  such as {'|'.join(map(str, flag.known))}" if flag.known else ""
     many = f"  nargs {flag.nargs}" if flag.nargs else ""
     old = "  deprecated" if flag.deprecated else ""
     return f"{flag.flag or 'MODEL'}  {takes}{many}{choices}  default {flag.shown_default}{also}{old}"

@@ -25,8 +25,21 @@ class Change(Frozen):
         if self.kind == "renamed":
             return f"{self.about} {self.name} is now {self.new}"
         if self.kind == "changed":
-            return f"{self.about} {self.name}: {self.what}: {_short(self.old)} -> {_short(self.new)}"
+            return f"{self.about} {self.name}: {self.what}: {self._step}"
         return f"{self.about} {self.name} {self.kind}"
+
+    @property
+    def _step(self) -> str:
+        if isinstance(self.old, list) and isinstance(self.new, list) and self.what != "default":
+            gone = [f"-{one}" for one in self.old if one not in self.new]
+            came = [f"+{one}" for one in self.new if one not in self.old]
+            return " ".join([*gone, *came]) or "another order"
+        if isinstance(self.old, dict) and isinstance(self.new, dict):
+            gone = [f"-{key}" for key in self.old if key not in self.new]
+            came = [f"+{key}" for key in self.new if key not in self.old]
+            other = [f"~{key}" for key, one in self.old.items() if key in self.new and one != self.new[key]]
+            return " ".join([*gone, *came, *other])
+        return f"{_short(self.old)} -> {_short(self.new)}"
 
 
 def differences(old: Catalog, new: Catalog) -> list[Change]:
@@ -70,7 +83,8 @@ def _said(flag: FlagInfo) -> dict[str, Any]:
     """What an operator can see of a flag."""
     return {
         "type": flag.type if flag.takes_value else flag.action,
-        "choices": None if flag.choices is None else list(flag.choices),
+        "choices": None if flag.choices is None else [one for one in flag.choices if one not in (None, "None")],
+        "known": None if flag.known is None else list(flag.known),
         "default": flag.default,
         "aliases": [*flag.aliases, *(name for name in flag.negative if not name.startswith("--no-"))],
         "nargs": flag.nargs,
@@ -118,7 +132,18 @@ def _keys(old: Catalog, new: Catalog) -> Iterator[Change]:
 
 
 def _asked(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": spoken(schema), "default": schema.get("default")}
+    choices = _choices(schema)
+    kind = "choice" if choices is not None else spoken(schema)
+    return {"type": kind, "choices": choices, "default": schema.get("default")}
+
+
+def _choices(schema: Any) -> list[Any] | None:
+    """What a key may be, where that is a list of names."""
+    while "schema" in schema:
+        schema = schema["schema"]
+    if schema.get("type") == "enum":
+        return list(schema["members"])
+    return list(schema["expected"]) if schema.get("type") == "literal" else None
 
 
 def spoken(schema: Any) -> str:

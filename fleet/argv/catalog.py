@@ -20,6 +20,8 @@ class FlagInfo(Frozen):
     """Spellings that mean false."""
     nargs: str | int | None = None
     choices: tuple[Any, ...] | None = None
+    known: tuple[Any, ...] | None = None
+    """Names that the version itself knows, where the parser takes any: a plugin may bring others."""
     const: Any = None
     default: Any = None
     deprecated: bool = False

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from fleet.argv.catalog import Catalog, FlagInfo
@@ -156,6 +156,7 @@ def _value(catalog: Catalog, given: Given, settings: dict[str, Any]) -> Iterator
             return
     if flag.config is not None:
         return
+    yield from _unknown_names(flag, values)
     value: Any = values if flag.nargs in ("+", "*") else values[0] if values else flag.const
     settings[flag.dest] = value
     if flag.action == "LoRAParserAction":
@@ -228,21 +229,26 @@ def _together(catalog: Catalog, settings: Mapping[str, Any]) -> Iterator[Finding
         if settings.get(dest) is not None and isinstance(given, dict) and key in given:
             yield _fails(f"--{dest.replace('_', '-')}", f"excludes {key} in --speculative-config")
     for dest, table in (("tool_call_parser", "tool_parsers"), ("reasoning_parser", "reasoning_parsers")):
-        yield from _named(catalog, settings, dest, table)
+        if dest in catalog.by_dest:
+            yield from _named(catalog.by_dest[dest], settings.get(dest), catalog.tables.get(table, ()))
 
 
 def _fails(flag: str, message: str) -> Finding:
     return Finding(level="fails", flag=flag, message=message)
 
 
-def _named(catalog: Catalog, settings: Mapping[str, Any], dest: str, table: str) -> Iterator[Finding]:
-    """A parser's name that the version does not have may come from a plugin: a warning."""
-    name, known = settings.get(dest), catalog.tables.get(table, [])
-    if name and known and name not in known and name.lower() != "none":
-        close = difflib.get_close_matches(name, known, n=1)
-        flag = catalog.by_dest[dest].flag
-        message = "the engine itself has no parser of that name: it starts only where a plugin brings one"
-        yield _warning(flag, message, close[0] if close else None, shorten(name))
+def _unknown_names(flag: FlagInfo, values: list[Any]) -> Iterator[Finding]:
+    for value in values if flag.known else ():
+        yield from _named(flag, value, flag.known or ())
+
+
+def _named(flag: FlagInfo, name: Any, known: Collection[Any]) -> Iterator[Finding]:
+    """A name that the version does not have may come from a plugin: a warning."""
+    if not isinstance(name, str) or not known or name in known or name.lower() in ("", "none"):
+        return
+    close = difflib.get_close_matches(name, map(str, known), n=1)
+    message = "the engine itself does not know that name: it starts only where a plugin brings it"
+    yield _warning(flag.flag, message, close[0] if close else None, shorten(name))
 
 
 def _doubtful(catalog: Catalog, parsed: Parsed, prepared: Words) -> Iterator[Finding]:

@@ -140,6 +140,7 @@ def flag_of(parser, action, configs):
         "negative": negative,
         "nargs": action.nargs if action.nargs not in (0, None) else None,
         "choices": None if action.choices is None else list(action.choices),
+        "known": list(action.metavar) if isinstance(action.metavar, list | tuple) else None,
         "const": None if found["action"] != "store" else action.const,
         "deprecated": action in deprecated or getattr(action, "deprecated", False) or deprecated_class(action) or None,
     }
