@@ -31,14 +31,11 @@ RUN_ELSEWHERE = {
 OFFLINE = (
     "FLEET=recorded ",
     ".venv/bin/fleet topology lab/recordings/a100/",
-<<<<<<< HEAD
     ".venv/bin/fleet pool ",
     ".venv/bin/fleet plan --config lab/",
     ".venv/bin/fleet compare tp4/",
-=======
     ".venv/bin/fleet engine ",
     ".venv/bin/fleet check-argv ",
->>>>>>> 3bf133d (Describe the catalogs, the check of a command line and the upgrade assistant)
 )
 """Beginnings of commands that contact nothing: they run wherever Python does."""
 
