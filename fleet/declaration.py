@@ -221,6 +221,10 @@ class ServicePolicy(Frozen):
     """How long each probe may take."""
     undo_margin_s: Count = 60
     """What the node waits for a proof beyond all that a start may take, before it undoes by itself."""
+    replicas: Count = 1
+    """Different nodes that the service must be placed on at least."""
+    mixed: tuple[Literal["image", "driver", "gpus"], ...] = ()
+    """In what its replicas may differ."""
     last_replica: Literal["keep", "take"] = "keep"
     """May the only proven replica of this service be restarted?"""
 
@@ -272,6 +276,8 @@ class ServiceDeclaration(Frozen):
     port: Port = 8000
     mounts: tuple[Mount, ...] = ()
     shm_gib: Count = 16
+    target_concurrency: Count | None = None
+    """Requests at once that all replicas together are meant for."""
     policy: ServicePolicy = ServicePolicy()
 
     @property

@@ -23,11 +23,15 @@ EVERYWHERE = "all nodes"
 
 
 class FleetView(Frozen):
-    """All nodes and all plans of a run. `changing`: (node, service) pairs that the run would restart or remove."""
+    """All nodes and all plans of a run. `changing`: (node, service) pairs that the run would restart or remove.
+
+    `placed`: (node, service) pairs of the whole fleet as declared, also of nodes that the run is not about.
+    """
 
     views: tuple[NodeView, ...] = ()
     plans: tuple[Plan, ...] = ()
     changing: frozenset[tuple[str, str]] = frozenset()
+    placed: frozenset[tuple[str, str]] = frozenset()
 
 
 class PlacedFinding(Finding):

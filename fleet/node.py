@@ -118,6 +118,8 @@ class Image(Frozen):
     digest: str | None = None
     engine: str | None = None
     """The label `org.vllm-fleet.engine`, where the image carries it."""
+    cuda: str | None = None
+    """CUDA_VERSION of its environment, such as `12.9.1`; None where the image does not set it."""
 
 
 class Runtime(Frozen):

@@ -8,6 +8,8 @@ needs no new installation.
 import shutil
 from pathlib import Path
 
+from lab import checkpoints
+
 MASKED_UNITS = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer", "e2scrub_all.timer"),
     *("systemd-tmpfiles-clean.timer", "podman-auto-update.timer", "podman-restart.service", "e2scrub_reap.service"),
@@ -37,6 +39,8 @@ def lay_out(target: Path, authorized_key: str) -> None:
     shutil.copytree(source / "layer", target, symlinks=True)
     shutil.copytree(source / "recordings", target / "usr/share/vllm-fleet-lab/recordings")
     shutil.copytree(source / "models", target / "srv/models")
+    for config in sorted((target / "srv/models").glob("*/config.json")):
+        checkpoints.write(config.parent)
     _mask(target / "etc/systemd/system", MASKED_UNITS)
     _mask(target / "etc/systemd/system-generators", MASKED_GENERATORS)
     keys = target / "root/.ssh/authorized_keys"

@@ -195,7 +195,12 @@ def survey(
             declared = frozenset(service.name for service in view.placement.services)
             changes += removals(view.node.name, view.facts, declared)
     touched = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
-    everything = FleetView(views=views, plans=plans, changing=touched if changing else frozenset())
+    everything = FleetView(
+        views=views,
+        plans=plans,
+        changing=touched if changing else frozenset(),
+        placed=frozenset((p.node.name, service.name) for p in fleet.placements for service in p.services),
+    )
     return Survey(
         fleet=fleet,
         views=views,

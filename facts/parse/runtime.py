@@ -12,6 +12,7 @@ from fleet.node import Disk, Image, Port, Runtime
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ABSENT = re.compile(r"no such image|image not known|no such object", re.IGNORECASE)
 ENGINE_LABEL = "org.vllm-fleet.engine"
+_CUDA = re.compile(r"(?:CUDA_VERSION|cuda)=([0-9]{1,3}(?:\.[0-9]{1,4}){0,3})")
 _USER = re.compile(r'\("((?:[^"\\]|\\.)*)",pid=([0-9]+),fd=[0-9]+\)')
 
 
@@ -65,17 +66,23 @@ def _without_tag(name: str) -> str:
 def _wanted(reference: str, lines: list[str]) -> tuple[Image | None, str | None]:
     """One wanted image, by the store's line or the answer of `image inspect`. Neither image nor reason: absent."""
     digest = reference.rpartition("@")[2]
-    if len(lines) == 1 and (match := re.fullmatch(r"stored ?(.*)", lines[0])):
-        return Image(reference=reference, digest=digest, engine=match[1] or None), None
+    if 0 < len(lines) < 3 and (match := re.fullmatch(r"stored ?(.*)", lines[0])):
+        cuda = _CUDA.fullmatch(lines[1].replace(" ", "=", 1)) if len(lines) == 2 else None
+        if len(lines) == 2 and cuda is None:
+            return None, f"image {reference}: want its CUDA version, found {quoted(lines[1])}"
+        return Image(reference=reference, digest=digest, engine=match[1] or None, cuda=cuda[1] if cuda else None), None
     answer, code = "\n".join(lines[:-1]), lines[-1] if lines else ""
     if code == "exit 0":
         try:
             end = json.JSONDecoder().raw_decode(answer)[1]
-            labels = json.loads(answer[end:]) or {}
-        except (ValueError, TypeError):
+            labels, rest = json.JSONDecoder().raw_decode(answer[end:].lstrip())
+            variable = json.loads(answer[end:].lstrip()[rest:]) if answer[end:].lstrip()[rest:].strip() else ""
+        except (ValueError, TypeError, RecursionError):
             return None, f"image {reference}: want its digests and labels, found {quoted(answer)}"
         engine = labels.get(ENGINE_LABEL) if isinstance(labels, dict) else None
-        return Image(reference=reference, digest=digest, engine=engine if isinstance(engine, str) else None), None
+        cuda = _CUDA.fullmatch(variable) if isinstance(variable, str) else None
+        told = {"engine": engine if isinstance(engine, str) else None, "cuda": cuda[1] if cuda else None}
+        return Image(reference=reference, digest=digest, **told), None
     if _ABSENT.search(answer) and re.fullmatch(r"exit [0-9]+", code):
         return None, None
     return None, f"image {reference}: {quoted(answer) if answer.strip() else 'no answer'} ({code or 'cut off'})"

@@ -19,10 +19,14 @@ section_runtime() {
             printf 'no such image: no store has it, and podman was never used here\nexit 1\n'
             continue
         fi
-        run "$runtime_program" image inspect --format '{{json .RepoDigests}} {{json .Config.Labels}}' -- "$reference"
+        run "$runtime_program" image inspect --format "$image_format" -- "$reference"
         printf 'exit %d\n' "$?"
     done
 }
+
+# Digests, labels, and of the environment only CUDA_VERSION.
+image_format='{{json .RepoDigests}} {{json .Config.Labels}} {{range .Config.Env}}{{if gt (len .) 13}}'
+image_format+='{{if eq (slice . 0 13) "CUDA_VERSION="}}{{json .}}{{end}}{{end}}{{end}}'
 
 # What the stores hold: `listed DIGEST NAMES` of each image; the text of each images.json in `listings`, its folder
 # in `folders`.
@@ -59,7 +63,7 @@ image_in_stores() {
         record=${record%%'{"id":"'*}
         has_name "$name" "$record" || continue
         engine_label "${folders[at]}/$id"
-        printf 'stored %s\n' "$engine"
+        printf 'stored %s\n%s' "$engine" "${cuda:+cuda $cuda$'\n'}"
         return 0
     done
     return 1
@@ -90,13 +94,14 @@ has_name() {
     return 1
 }
 
-# engine_label FOLDER: the label in the image's own configuration, in `engine`; empty where it carries none.
+# engine_label FOLDER: label and CUDA version in the image's own configuration, in `engine` and `cuda`; empty for none.
 engine_label() {
     local file text
-    engine=
+    engine='' cuda=''
     for file in "$1"/=*; do
         text=
         IFS= read -r -N 1048576 text <"$file"
+        [[ $text =~ \"CUDA_VERSION=([0-9]+(\.[0-9]+)*)\" ]] && cuda=${BASH_REMATCH[1]}
         if [[ $text =~ \"Labels\":\{[^}]*\"org.vllm-fleet.engine\":\"([^\"]*)\" ]]; then
             engine=${BASH_REMATCH[1]}
             return

@@ -5,7 +5,7 @@ import re
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of
 from fleet.node import Xid
-from fleet.plan import NodeView
+from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 
 _ANSWERS = (
@@ -34,6 +34,65 @@ def driver(view: NodeView) -> Finding | None:
         if re.search(pattern, said, re.IGNORECASE):
             return Finding(want=want, got=meaning, because=said, remedy=remedy)
     return Finding(want=want, got=said)
+
+
+CUDA = {
+    525: "12.0",
+    530: "12.1",
+    535: "12.2",
+    545: "12.3",
+    550: "12.4",
+    555: "12.5",
+    560: "12.6",
+    565: "12.7",
+    570: "12.8",
+    575: "12.9",
+    580: "13.0",
+    590: "13.1",
+    595: "13.2",
+    610: "13.3",
+}
+"""Branch of a driver -> the CUDA version that came with it, as its nvidia-smi prints it."""
+LEAST = {11: 450, 12: 525, 13: 580}
+"""Major version of CUDA -> the oldest branch on which any of its minor versions runs (NVIDIA, CUDA Compatibility)."""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@gate(
+    "cuda",
+    reads="CUDA_VERSION of the image, nvidia-smi",
+    severity="fail or warn",
+    remedy="update the driver of {node}, or use an image for an older CUDA",
+    needs_facts=True,
+)
+def cuda(plan: Plan) -> Finding | None:
+    """The driver is new enough for the image's CUDA. Older within its major version (no new PTX): a warning.
+
+    A data-centre GPU may also run it by an image's cuda-compat; waive it where that is known.
+    """
+    facts, image = facts_of(plan), plan.service.image
+    held = next((one for one in facts.runtime.images if one.digest == image.digest), None)
+    if held is None:
+        raise Undecidable("the image's CUDA version", facts.runtime.error or "no such image on the node")
+    branch = re.match(r"[0-9]{3,4}(?=\.)", facts.nvidia.driver or "")
+    if held.cuda is None:
+        return Finding(want="an image that says its CUDA version", got="no CUDA_VERSION in it", warning=True)
+    if branch is None:
+        raise Undecidable("the driver's version", facts.nvidia.driver or "nothing")
+    major = _numbers(held.cuda)[0]
+    if major not in LEAST:
+        raise Undecidable(f"a CUDA version known here ({', '.join(map(str, LEAST))})", held.cuda)
+    got = f"driver {facts.nvidia.driver}"
+    if int(branch[0]) < LEAST[major]:
+        return Finding(want=f"driver {LEAST[major]} or later for CUDA {held.cuda}", got=got)
+    newest = max((_numbers(CUDA[known]) for known in CUDA if known <= int(branch[0])), default=(0,))
+    if _numbers(held.cuda)[:2] <= newest:
+        return None
+    want = f"a driver that brings CUDA {held.cuda}"
+    return Finding(want=want, got=f"{got}, which brings {'.'.join(map(str, newest))}", warning=True)
 
 
 APPLICATION = {

@@ -84,7 +84,7 @@ def _config(labels: dict[str, str], path: str, layer: str) -> dict[str, object]:
         "os": "linux",
         "config": {
             "Entrypoint": ["vllm"],
-            "Env": [f"PATH={path}"],
+            "Env": [f"PATH={path}", f"CUDA_VERSION={image.CUDA}"],
             "ExposedPorts": {"8000/tcp": {}},
             "Labels": labels,
         },

@@ -32,6 +32,8 @@ ENGINE = (
     "startup",
 )
 PATH = "/usr/local/bin:/usr/bin:/bin"
+CUDA = "13.0.1"
+"""The CUDA that an engine of this age is built for; the stand-in needs none."""
 
 LAUNCHER = """#!/usr/bin/python3 -ISB
 import os
@@ -187,4 +189,4 @@ def labels(version: str) -> dict[str, str]:
 def changes(version: str) -> list[str]:
     """The image's configuration as arguments of `podman import --change`."""
     described = [f"LABEL {name}={value}" for name, value in labels(version).items()]
-    return ['ENTRYPOINT ["vllm"]', f"ENV PATH={PATH}", "EXPOSE 8000", *described]
+    return ['ENTRYPOINT ["vllm"]', f"ENV PATH={PATH}", f"ENV CUDA_VERSION={CUDA}", "EXPOSE 8000", *described]

@@ -9,6 +9,7 @@ from typing import Any
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Waiver
 from fleet.gate import FleetView, evaluate
 from fleet.machine import Cdi, CdiSpec, Limit, Machine
+from fleet.model.checkpoint import Checkpoint, Tensors
 from fleet.node import (
     Deep,
     Disk,
@@ -133,7 +134,7 @@ def facts(config: dict[str, Any] | None = GLM, **changes: Any) -> NodeFacts:
         "topology": topology(),
         "runtime": Runtime(name="podman", version="5.4.2", images=(image(),)),
         "disks": (Disk(path="/var/lib", total_bytes=2**40, free_bytes=2**39),),
-        "models": (ModelFolder(path=MODEL, config=config),),
+        "models": (ModelFolder(path=MODEL, config=config, checkpoint=checkpoint() if config is GLM else None),),
         "deep": deep(),
     }
     return NodeFacts.model_validate(sound | changes)
@@ -168,9 +169,15 @@ def deep(**changes: Any) -> Deep:
     return Deep.model_validate(sound | changes)
 
 
-def image(digest: str = DIGEST, engine: str | None = "0.30.0") -> Image:
+def image(digest: str = DIGEST, engine: str | None = "0.30.0", cuda: str | None = "12.8.1") -> Image:
     """An image of the node."""
-    return Image(reference=f"site/vllm@{digest}", digest=digest, engine=engine)
+    return Image(reference=f"site/vllm@{digest}", digest=digest, engine=engine, cuda=cuda)
+
+
+def checkpoint(gib: float = 390.0) -> Checkpoint:
+    """A checkpoint of this size in one tensor."""
+    tensor = Tensors(name="model.embed_tokens.weight", dtype="BF16", layers=(), count=1, size=int(gib * 2**30))
+    return Checkpoint(tensors=(tensor,), files=1)
 
 
 def installed(name: str = "glm", **changes: Any) -> Installed:

@@ -33,7 +33,7 @@ def test_a_target_that_the_pool_does_not_hold_fails_with_what_it_holds() -> None
 
 
 def test_a_target_of_a_model_whose_memory_is_unknown_fails() -> None:
-    fails("target-requests", asking(1, config=GLM), "a capacity that is unknown", "no intermediate_size")
+    fails("target-requests", asking(1, config=dict(GLM)), "a capacity that is unknown", "no intermediate_size")
 
 
 def test_without_a_target_nothing_is_asked() -> None:

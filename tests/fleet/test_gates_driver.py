@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleet.node import KernelLog, Nvidia, Xid
-from tests.fleet.builders import facts, fails, fleet_with, gpus, node, passes, warns
+from fleet.node import KernelLog, NodeFacts, Nvidia, Runtime, Xid
+from tests.fleet.builders import facts, fails, fleet_with, gpus, image, node, passes, warns
 
 NO_GPUS = node(gpus={"count": 0, "model": "none", "memory_mib": 1}, nvlink_islands=(), numa=())
 
@@ -60,3 +60,25 @@ def test_a_log_without_errors_passes_and_one_that_cannot_be_read_does_not() -> N
     unread = KernelLog(error="ended with exit code 1: 'dmesg: read kernel buffer failed'")
     fails("xid", fleet_with(told=facts(kernel_log=unread)), "read kernel buffer failed")
     passes("xid", fleet_with(NO_GPUS, facts(nvidia=Nvidia(), kernel_log=unread)))
+
+
+def with_cuda(version: str | None, driver: str | None = "570.86.15") -> NodeFacts:
+    runtime = Runtime(name="podman", images=(image(cuda=version),))
+    return facts(runtime=runtime, nvidia=Nvidia(gpus=gpus(), driver=driver))
+
+
+def test_the_driver_is_new_enough_for_the_cuda_of_the_image() -> None:
+    passes("cuda", fleet_with())
+    passes("cuda", fleet_with(told=with_cuda("12.8.1", "610.57.04")))
+    fails(
+        "cuda", fleet_with(told=with_cuda("13.0.1")), "want driver 580 or later for CUDA 13.0.1, found driver 570.86.15"
+    )
+    warns("cuda", fleet_with(told=with_cuda("12.9.1")), "a driver that brings CUDA 12.9.1", "which brings 12.8")
+    warns("cuda", fleet_with(told=with_cuda("12.4", "535.183.01")), "which brings 12.2")
+
+
+def test_a_cuda_or_driver_that_is_not_known_is_not_passed() -> None:
+    warns("cuda", fleet_with(told=with_cuda(None)), "no CUDA_VERSION in it")
+    fails("cuda", fleet_with(told=with_cuda("14.0")), "found 14.0")
+    fails("cuda", fleet_with(told=with_cuda("12.8", None)), "the driver's version, found nothing")
+    fails("cuda", fleet_with(told=facts(runtime=Runtime(name="podman"))), "no such image on the node")

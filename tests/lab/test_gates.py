@@ -115,9 +115,17 @@ def test_a_fault_is_named_by_its_gate(lab: Lab, name: str, fault: str, gate: str
             "warn",
             "apt-daily-upgrade.timer may replace it",
         ),
+        (
+            """echo '{"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}}' """
+            "> /srv/models/glm-dsa-78/model.safetensors.index.json",
+            "rm /srv/models/glm-dsa-78/model.safetensors.index.json",
+            "checkpoint",
+            "fail",
+            "model-00001-of-00002.safetensors is missing",
+        ),
         ("fallocate -l 1700M /var/tmp/full", "rm /var/tmp/full", "disk-room", "fail", "want 0.5 GiB free"),
     ],
-    ids=["uvm", "gpu-node", "reboot", "clock", "name", "updates", "disk"],
+    ids=["uvm", "gpu-node", "reboot", "clock", "name", "updates", "shard", "disk"],
 )
 def test_what_is_done_to_a_host_is_named_by_its_gate(
     lab: Lab, action: str, undo: str, gate: str, status: str, text: str

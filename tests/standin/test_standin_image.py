@@ -79,6 +79,7 @@ def test_changes_are_for_podman_import() -> None:
     assert image.changes("0.30.0") == [
         'ENTRYPOINT ["vllm"]',
         "ENV PATH=/usr/local/bin:/usr/bin:/bin",
+        "ENV CUDA_VERSION=13.0.1",
         "EXPOSE 8000",
         "LABEL org.vllm-fleet.engine=0.30.0",
         "LABEL org.vllm-fleet.standin=true",
