@@ -9,7 +9,7 @@ from declare.reader import read_yaml
 from declare.site import Site
 
 EVERYONE = "all"
-SECTIONS = ("services", "images", "waivers")
+SECTIONS = ("services", "images", "waivers", "host")
 SECTIONS_OF_ALL = (*SECTIONS, "defaults", "rollout", "delivery")
 
 

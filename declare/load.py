@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from declare.groups import EVERYONE, GroupFile, read_groups, unused_groups
+from declare.host import host_of
 from declare.images import wrong_catalogue
 from declare.located import Located, Origin, shown
 from declare.merge import merge
@@ -36,7 +37,9 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
         problems.extend(wrong_catalogue(group.section("images")))
     placements = tuple(
         Placement(
-            node=node.declaration, services=services_of(node, groups, overrides, site, problems, frozenset(nodes))
+            node=node.declaration,
+            services=services_of(node, groups, overrides, site, problems, frozenset(nodes)),
+            host=host_of(node, groups, problems),
         )
         for node in nodes.values()
     )

@@ -42,7 +42,21 @@ SERVICE: dict[str, tuple[str, ...]] = {
 """Names of service settings, and where each stands in a service."""
 ROLLOUT = ("batches", "on_failed_gate", "on_unreachable", "min_free_gib")
 DELIVERY = ("rate_mib_s", "serves", "parallel")
-NAMES = (*SERVICE, *ROLLOUT, *DELIVERY, "service", "rehash", "clean", "prune", "report", "html", "history", "waive")
+NAMES = (
+    *SERVICE,
+    *ROLLOUT,
+    *DELIVERY,
+    "service",
+    "deliver",
+    "rehash",
+    "clean",
+    "reboot",
+    "prune",
+    "report",
+    "html",
+    "history",
+    "waive",
+)
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
 LISTS = ("proof", "batches")
 CONNECTION_REFUSED = {
@@ -64,10 +78,14 @@ class Overrides(Frozen):
     """Take away what is no longer declared."""
     report: str | None = None
     """Path of the JSON file that tells what came of the run."""
+    deliver: bool = False
+    """deploy.py brings checkpoints and images before it judges."""
     rehash: bool = False
     """Read every byte of every delivered checkpoint again instead of trusting sizes and times."""
     clean: bool = False
     """Take away what deliveries left and no release needs."""
+    reboot: bool = False
+    """bootstrap.py may reboot a node that needs it, one at a time."""
     html: str | None = None
     """Path of an audit's HTML report."""
     history: str | None = None
@@ -149,8 +167,10 @@ class _OfOneRun(Frozen):
     service: str | None = None
     prune: bool = False
     report: str | None = None
+    deliver: bool = False
     rehash: bool = False
     clean: bool = False
+    reboot: bool = False
     html: str | None = None
     history: str | None = None
     waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
@@ -171,8 +191,10 @@ def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides
         waivers=tuple(waivers),
         prune=own.prune,
         report=own.report,
+        deliver=own.deliver,
         rehash=own.rehash,
         clean=own.clean,
+        reboot=own.reboot,
         html=own.html,
         history=own.history,
     )

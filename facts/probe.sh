@@ -15,6 +15,7 @@ probe() {
         frame mounts
         frame models
         frame checkpoint
+        ((${#checkpoint_paths[@]} == 0)) || frame delivered
     )
     behind=$!
     frames host system numa cdi runtime services files units secrets ports disks

@@ -69,6 +69,12 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "services": [service.name for service in request.services],
         "models": sorted({service.model for service in request.services}),
         "mounts": sorted({mount for service in request.services for mount in service.mounts}),
+        "checkpoint_paths": [wanted.path for wanted in request.checkpoints],
+        "checkpoint_digests": [wanted.digest for wanted in request.checkpoints],
+        "checkpoint_keys": [wanted.key for wanted in request.checkpoints],
+        "sysctls": request.sysctls,
+        "users": request.users,
+        "managed": request.managed,
         "images": sorted({service.image for service in request.services}),
     }
     lines = [f"{name}={shlex.quote(word)}" for name, word in words.items()]

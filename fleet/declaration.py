@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
+from fleet.host import HostDeclaration
 from fleet.objective import Objective, Positive, Target
 from fleet.patch import PATCH_NAME, Patch
 from fleet.source import ArchiveDeclaration, CheckpointDeclaration, DeliveryPolicy
@@ -357,6 +358,8 @@ class Placement(Frozen):
 
     node: NodeDeclaration
     services: tuple[ServiceDeclaration, ...] = ()
+    host: HostDeclaration = HostDeclaration()
+    """What bootstrap.py makes of the machine."""
 
 
 class Fleet(Frozen):

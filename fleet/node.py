@@ -28,11 +28,24 @@ class ServiceRequest(Frozen):
     """Folders and files of the node that its container sees."""
 
 
+class CheckpointRequest(Frozen):
+    """A folder that must hold a certain content: the manifest's digest, and the name of its record on the node."""
+
+    path: str
+    digest: str
+    key: str
+
+
 class ProbeRequest(Frozen):
     """Parameters of the one command that a node is asked."""
 
     services: tuple[ServiceRequest, ...] = ()
     runtime: Literal["podman", "docker"] = "podman"
+    checkpoints: tuple[CheckpointRequest, ...] = ()
+    sysctls: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    managed: tuple[str, ...] = ()
+    """Files and folders whose content, mode and owner a bootstrap must know."""
     secret_key: str = ""
     """Random text of this run; secrets come back only as HMAC-like digests keyed with it."""
     deep: bool = False
@@ -222,6 +235,8 @@ class ModelFolder(Frozen):
     path: str
     config: dict[str, Any] | None = None
     config_sha256: str | None = None
+    verified: str | None = None
+    """Digest of the manifest that all of the folder was compared with, where nothing in it was touched since."""
     error: str | None = None
     indexer_layers: tuple[int, ...] | None = None
     """Layers with all weights of a sparse-attention indexer, by the tensor names; None where these were not read."""

@@ -22,6 +22,7 @@ KEYRING = Path(__file__).parent / "debian-trixie.gpg"  # its archive's key: that
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "openssh-server", "iproute2", "procps", "kmod", "curl", "numactl"),
     *("podman", "crun", "conmon", "netavark", "aardvark-dns", "catatonit"),
+    *("rsync",),  # what deliver.py moves bytes with
     *("python3",),  # the stand-in engine's image takes it from here; nothing of ours asks a node for it
 )
 REMOVED = (

@@ -68,6 +68,10 @@ def deploy(state: "State", invocation: Invocation) -> Run:
         answers = {**observe(invocation, list(hosts.values()), secret, ready), **silent}
         return survey(invocation.fleet, answers, secret, invocation.prune)
 
+    if invocation.overrides.deliver:
+        from operations.delivery.verb import beforehand  # which imports this module
+
+        beforehand(state, invocation)
     found = look()
     out = console(invocation.json)
     print_gates(out, found.verdicts, found.not_asked)

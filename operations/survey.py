@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from facts.gather import Answer
 from fleet.command import unit_name
 from fleet.declaration import Fleet, Placement
+from fleet.delivery import record_key
 from fleet.difference import Change, compare, removals
 from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
-from fleet.node import Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
+from fleet.node import CheckpointRequest, Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
 from fleet.release import Release, adopted, secrets_mark
 from fleet.verdict import Verdict
@@ -65,6 +66,11 @@ def request_for(placement: Placement, key: str, deep: bool = False, audit: bool 
             for s in placement.services
         ),
         runtime=placement.node.runtime,
+        checkpoints=tuple(
+            CheckpointRequest(path=s.model, digest=s.checkpoint.digest, key=record_key(s.model))
+            for s in placement.services
+            if s.checkpoint is not None
+        ),
         secret_key=key,
         deep=deep,
         audit=audit,

@@ -44,6 +44,8 @@ def test_the_core_reads_no_clock_no_file_and_no_network() -> None:
         assert not found, f"{path.relative_to(PROJECT)} imports {', '.join(sorted(found))}"
 
 
-@pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "inventory.py", "config.py"])
+@pytest.mark.parametrize(
+    "verb", ["deploy.py", "rollback.py", "deliver.py", "bootstrap.py", "inventory.py", "config.py"]
+)
 def test_the_verbs_need_no_lab(verb: str) -> None:
     assert not imported(PROJECT / verb) & {"lab", "cli"}

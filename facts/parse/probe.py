@@ -62,9 +62,12 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
         ports=ports,
         ports_error=ports_error,
         disks=parse_disks(_section(sections, "disks")),
-        models=with_checkpoints(
-            read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
-            _section(sections, "checkpoint"),
+        models=_verified(
+            with_checkpoints(
+                read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
+                _section(sections, "checkpoint"),
+            ),
+            read_verified(_section(sections, "delivered")) if request.checkpoints else {},
         ),
         node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
         deep=_deep(sections) if request.deep else None,
@@ -177,6 +180,26 @@ def read_models(section: Section, wanted: list[str]) -> tuple[ModelFolder, ...]:
         elif line.strip():
             lines.append(line)
     return tuple(_model(path, told.get(path), section) for path in wanted)
+
+
+def read_verified(section: Section) -> dict[str, str]:
+    """Path -> digest of the manifest that the folder is known to hold; a folder that is not known is left out."""
+    found: dict[str, str] = {}
+    path = ""
+    for line in section.text.splitlines():
+        word, _, value = line.partition(" ")
+        if word == "checkpoint":
+            path = value
+        elif word == "verified" and path and re.fullmatch(r"sha256:[0-9a-f]{64}", value):
+            found[path] = value
+    return found
+
+
+def _verified(models: tuple[ModelFolder, ...], digests: Mapping[str, str]) -> tuple[ModelFolder, ...]:
+    return tuple(
+        model.model_copy(update={"verified": digests[model.path]}) if model.path in digests else model
+        for model in models
+    )
 
 
 def _model(path: str, lines: list[str] | None, section: Section) -> ModelFolder:

@@ -24,6 +24,22 @@ def model_present(plan: Plan) -> Finding | None:
 
 
 @gate(
+    "checkpoint-verified",
+    reads="checkpoint; the folder's record on the node",
+    remedy="run deliver.py, which brings and compares it",
+    needs_facts=True,
+)
+def checkpoint_verified(plan: Plan) -> Finding | None:
+    """A declared checkpoint was compared with its manifest, byte for byte, and nothing in the folder changed since."""
+    declared, folder = plan.service.checkpoint, plan.model_folder
+    if declared is None or (folder is not None and folder.verified == declared.digest):
+        return None
+    other = folder.verified if folder else None
+    got = f"that of {other}" if other else "a folder that was not compared, or that was touched since"
+    return Finding(want=f"{plan.service.model} with the content of {declared.digest}", got=got)
+
+
+@gate(
     "model-known",
     reads="config.json, hf_overrides",
     remedy="correct config.json or hf_overrides of {service}",

@@ -1,0 +1,82 @@
+# What a bootstrap must know: the system by its os-release, packages, programs, units, the driver and what belongs to it, and
+# the files that are to be managed. One `word value` a line.
+section_bare() {
+    local line name path
+    while IFS= read -r line; do
+        case $line in
+        ID=* | VERSION_ID=*)
+            name=${line%%=*} line=${line#*=}
+            printf 'os %s %s\n' "$name" "${line//[\"\']/}"
+            ;;
+        esac
+    done 2>/dev/null </etc/os-release
+    [[ -d /run/systemd/system ]] && printf 'systemd yes\n'
+    type -P dpkg-query apt-get >/dev/null && bare_packages
+    for name in podman docker nvidia-smi nvidia-ctk nv-fabricmanager rsync curl; do
+        type -P "$name" >/dev/null && printf 'program %s\n' "$name"
+    done
+    bare_units
+    bare_driver
+    for name in "${sysctls[@]}"; do
+        path=/proc/sys/${name//./\/}
+        first_line "$path" && printf 'sysctl %s %s\n' "$name" "${line//$'\t'/ }"
+    done
+    for name in "${users[@]}"; do
+        id -u -- "$name" >/dev/null 2>&1 && printf 'user %s\n' "$name"
+    done
+    for path in "${managed[@]}"; do
+        [[ -e $path ]] || continue
+        printf 'entry %s\n' "$(stat -c '%a %U:%G %F' -- "$path" | tr ' ' '_') $path"
+        [[ ! -f $path ]] || printf 'content %s\n' "$(sha256sum -- "$path")"
+    done
+    [[ -e /run/reboot-required || -e /var/run/reboot-required ]] && printf 'reboot a package asked for it (/run/reboot-required)\n'
+    return 0
+}
+
+bare_packages() {
+    run dpkg-query -W -f 'package ${db:Status-Abbrev}|${Package}|${Version}\n' 2>/dev/null | grep '^package .i'
+    run apt-mark showhold 2>/dev/null | sed 's/^/held /'
+}
+
+bare_units() {
+    run systemctl list-units --all --plain --no-legend --type=service 2>/dev/null | while read -r unit _ state _; do
+        case $unit in
+        chrony* | ntp* | openntpd* | systemd-timesyncd.service | nvidia-* | docker.service | containerd.service | vllm-fleet-*)
+            printf 'unit %s %s\n' "$unit" "$state"
+            ;;
+        esac
+    done
+    run systemctl list-unit-files --plain --no-legend --type=service 2>/dev/null | while read -r unit state _; do
+        case $unit in
+        chrony* | ntp* | openntpd* | systemd-timesyncd.service | nvidia-* | docker.service | vllm-fleet-*)
+            printf 'unitfile %s %s\n' "$unit" "$state"
+            ;;
+        esac
+    done
+}
+
+# The driver as nvidia-smi tells it, the module that runs and the one on disk: where they differ a reboot is due.
+bare_driver() {
+    local file vendor class loaded= disk= device major minor
+    first_line /sys/module/nvidia/version && loaded=$line && printf 'module %s\n' "$line"
+    disk=$(run modinfo -F version nvidia 2>/dev/null) && [[ $disk ]] && printf 'disk %s\n' "$disk"
+    if type -P nvidia-smi >/dev/null; then
+        run nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader 2>&1 | sed 's/^/smi /'
+    fi
+    for file in /etc/cdi/nvidia.yaml /etc/cdi/nvidia.json /var/run/cdi/nvidia.yaml /run/cdi/nvidia.yaml; do
+        [[ -f $file ]] || continue
+        printf 'cdi %s %s\n' "$file" "$(grep -oaE '(libcuda\.so\.|driver-version: *"?)[0-9]+\.[0-9.]+' -- "$file" | head -n 1 | grep -oE '[0-9]+\.[0-9.]+$')"
+        break
+    done
+    for file in /sys/bus/pci/devices/*/vendor; do
+        first_line "$file" && vendor=$line && first_line "${file%vendor}class" && class=$line || continue
+        [[ $vendor == 0x10de && $class == 0x0680* ]] && printf 'nvswitch %s\n' "${file%/vendor}"
+    done
+    for device in /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm; do
+        [[ -c $device ]] || continue
+        read -r major minor < <(stat -c '%t %T' -- "$device")
+        [[ -e /dev/char/$((16#$major)):$((16#$minor)) ]] || printf 'nochar %s\n' "$device"
+    done
+    [[ -f /etc/docker/daemon.json ]] && grep -q '"nvidia"' /etc/docker/daemon.json && printf 'dockernvidia yes\n'
+    return 0
+}

@@ -1,0 +1,64 @@
+"""A node's operating system as a bootstrap sees it. What was not told is None or absent, never a guess."""
+
+from typing import NamedTuple
+
+from fleet.frozen import Frozen
+
+SUPPORTED = {("debian", "12"), ("debian", "13"), ("ubuntu", "22.04"), ("ubuntu", "24.04")}
+CLOCKS = ("chrony", "chronyd", "ntp", "ntpd", "ntpsec", "openntpd", "systemd-timesyncd")
+"""Units that keep the clock, each as good as the others."""
+
+
+class Entry(NamedTuple):
+    """A file or folder: mode in octal, `user:group`, kind, and for a file the SHA-256."""
+
+    mode: str
+    owner: str
+    kind: str
+    sha256: str | None
+
+
+class MachineFacts(Frozen):
+    """What the section `bare` told."""
+
+    os_id: str | None = None
+    os_version: str | None = None
+    systemd: bool = False
+    packages: dict[str, str] = {}
+    """Installed ones, and their versions."""
+    held: frozenset[str] = frozenset()
+    programs: frozenset[str] = frozenset()
+    units: dict[str, str] = {}
+    """Name without .service -> its active state."""
+    enabled: dict[str, str] = {}
+    """Name without .service -> enabled, disabled, static, masked, ..."""
+    driver: str | None = None
+    """As nvidia-smi tells it."""
+    driver_error: str | None = None
+    persistence: bool | None = None
+    module: str | None = None
+    """Version of the kernel module that is loaded."""
+    module_on_disk: str | None = None
+    cdi: str | None = None
+    """Path of the CDI specification."""
+    cdi_driver: str | None = None
+    """The driver that it was made for."""
+    nvswitch: bool = False
+    without_char_link: tuple[str, ...] = ()
+    docker_knows_nvidia: bool = False
+    sysctl: dict[str, str] = {}
+    users: frozenset[str] = frozenset()
+    entries: dict[str, Entry] = {}
+    reboot: str | None = None
+    running: frozenset[str] = frozenset()
+    """Services of ours whose engine runs."""
+
+    @property
+    def os(self) -> str:
+        """`debian 13`."""
+        return f"{self.os_id or 'unknown'} {self.os_version or ''}".strip()
+
+    @property
+    def clock(self) -> str | None:
+        """The unit that keeps the clock now; None where none runs."""
+        return next((name for name in CLOCKS if self.units.get(name) == "active"), None)

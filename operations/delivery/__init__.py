@@ -1,0 +1,1 @@
+"""Bringing checkpoints and images to nodes: look, decide, move, verify, place."""

@@ -1,0 +1,58 @@
+"""One verb of a delivery on one node: values quoted once into the head of the script, all of it over stdin."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from facts.shell import Output, run
+from fleet.command import STATE
+from fleet.delivery import Item
+from fleet.manifest import ManifestFile
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+READ_WHOLE = """exec bash -c 'text=$(cat); eval "$text"'"""
+"""`bash -s` reads what comes over a network byte by byte."""
+LONGEST_S = 24 * 3600
+
+Value = str | Iterable[str]
+
+
+@cache
+def _body() -> str:
+    return (Path(__file__).parent / "node.sh").read_text(encoding="utf-8")
+
+
+def call(host: "Host", verb: str, values: Mapping[str, Value], timeout_s: float = 120) -> Output:
+    """Run one verb on a node. A text becomes a variable, anything else an array."""
+    lines = [f"state={shlex.quote(STATE)}"]
+    for name, value in values.items():
+        words = shlex.quote(value) if isinstance(value, str) else f"({shlex.join(value)})"
+        lines.append(f"{name}={words}")
+    return run(host, READ_WHOLE, stdin="\n".join([*lines, _body(), f"verb_{verb} </dev/null", ""]), timeout_s=timeout_s)
+
+
+def of_files(files: Iterable[ManifestFile]) -> dict[str, Value]:
+    """Names, sums and sizes of some files, as the verbs take them."""
+    files = list(files)
+    return {
+        "names": [file.path for file in files],
+        "sums": [file.sha256 for file in files],
+        "sizes": [str(file.bytes) for file in files],
+    }
+
+
+def of_item(item: Item) -> dict[str, Value]:
+    """Where an item lies and is gathered, and exactly which files it has."""
+    lines = sorted((f"f {file.bytes} {file.path}" for file in item.manifest.files), key=str.encode)
+    return {
+        "path": item.path,
+        "staging": item.staging,
+        "digest": item.digest,
+        "key": item.record,
+        "key_served": item.key,
+        "expected": "\n".join(lines),
+    }

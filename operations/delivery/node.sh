@@ -1,0 +1,374 @@
+# A delivery's part on a node. Sent over stdin with each call, behind the values of the call, each quoted once: nothing is
+# installed, nothing of it stands in an argv. `key=value` lines are results; `blame=` says whose fault an `error=` is:
+# target (this node), source (who was asked), content (what arrived).
+set -u
+export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
+umask 022
+home=$state/.delivery
+run_folder=/run/vllm-fleet-delivery
+unit=vllm-fleet-delivery.service
+
+result() { printf '%s=%s\n' "$1" "${2//[^ -~]/?}"; }
+
+die() { # BLAME TEXT
+  result blame "$1"
+  result error "$2"
+  exit 1
+}
+
+# -- the lease: who delivers here now. It ends by itself where the controller dies, and with it all that listens. --------
+
+read_lease() { # sets L_RUN L_EXPIRES L_HOLDER
+  L_RUN= L_EXPIRES=0 L_HOLDER=
+  [[ ! -f $home/lease ]] || read -r L_RUN L_EXPIRES L_HOLDER <"$home/lease"
+  [[ $L_EXPIRES =~ ^[0-9]+$ ]] || L_EXPIRES=0
+}
+
+write_lease() {
+  local new=$home/.lease.$$ # several verbs renew it at the same time
+  printf '%s %s %s\n' "$run_id" "$((EPOCHSECONDS + lease_s))" "$holder" >"$new" \
+    && mv -fT -- "$new" "$home/lease" || { rm -f -- "$new"; die target "cannot write $home/lease; is the disk full?"; }
+}
+
+renew() {
+  read_lease
+  [[ $L_RUN == "$run_id" ]] || die target "another delivery took this node over: ${L_HOLDER:-nobody knows who}"
+  write_lease
+}
+
+take_lease() {
+  local guard waited=0
+  mkdir -p -m 700 -- "$home" || die target "cannot make $home"
+  exec {guard}>>"$home/.guard" && flock -w 20 "$guard" || die target "cannot lock $home/.guard"
+  read_lease
+  while [[ $L_RUN && $L_RUN != "$run_id" ]] && ((EPOCHSECONDS < L_EXPIRES)); do
+    ((waited++ < lease_s + 10)) || die target "another delivery runs here: $L_HOLDER; wait for its end"
+    sleep 1
+    read_lease
+  done
+  write_lease
+  exec {guard}>&-
+}
+
+# A mover that outlives its controller would write where the next run writes.
+guarded() { # COMMAND...: its output in SAID, its exit code
+  local log pid dog code
+  log=$(mktemp -p /run vllm-fleet-delivery.XXXXXX) || die target "cannot write in /run"
+  "$@" >"$log" 2>&1 &
+  pid=$!
+  (while sleep 5; do read_lease; [[ $L_RUN == "$run_id" ]] && ((EPOCHSECONDS < L_EXPIRES)) || kill "$pid"; done) \
+    </dev/null >/dev/null 2>&1 &
+  dog=$!
+  wait "$pid"
+  code=$?
+  kill "$dog" 2>/dev/null
+  SAID=$(tail -c 2000 -- "$log")
+  rm -f -- "$log"
+  return "$code"
+}
+
+# -- serving others ------------------------------------------------------------------------------------------------------
+
+serve() { # the daemon: one port, one secret of this run, folders that can only be read, only for the nodes of this run
+  local at try
+  systemctl stop -- "$unit" 2>/dev/null
+  systemctl reset-failed -- "$unit" 2>/dev/null
+  mkdir -p -m 700 -- "$run_folder/items" || die target "cannot make $run_folder"
+  (umask 077 && printf 'fleet:%s\n' "$secret" >"$run_folder/secrets") || die target "cannot write $run_folder/secrets"
+  {
+    printf 'port = %s\n' "$port"
+    [[ ! $address ]] || printf 'address = %s\n' "$address"
+    printf '%s\n' 'use chroot = yes' 'read only = yes' 'list = no' 'uid = 0' 'gid = 0' 'reverse lookup = no' \
+      'auth users = fleet' "secrets file = $run_folder/secrets" "lock file = $run_folder/lock" \
+      "max connections = $connections" 'dont compress = *' 'refuse options = delete remove-source-files'
+    [[ ! $allowed ]] || printf 'hosts allow = %s\n' "$allowed"
+    for at in "${!item_keys[@]}"; do
+      printf '[%s]\npath = %s/items/%s\n' "${item_keys[at]}" "$run_folder" "${item_keys[at]}"
+    done
+  } >"$run_folder/rsyncd.conf"
+  for at in "${!item_keys[@]}"; do offer "${item_keys[at]}" "${item_served[at]}"; done
+  systemd-run --quiet --unit="$unit" --collect --property=NoNewPrivileges=yes --property=ProtectSystem=strict \
+    --property=PrivateTmp=yes --property="ReadWritePaths=$run_folder" --property=KillMode=control-group \
+    --property='CapabilityBoundingSet=CAP_SYS_CHROOT CAP_DAC_READ_SEARCH CAP_SETUID CAP_SETGID CAP_KILL' \
+    -- bash -c "$watch_text" watch "$home/lease" "$run_id" "$run_folder/rsyncd.conf" </dev/null \
+    || die target "systemd-run cannot start the daemon that serves other nodes"
+  for ((try = 0; try < 100; try++)); do
+    (exec 3<>"/dev/tcp/${address:-127.0.0.1}/$port") 2>/dev/null && return
+    systemctl is-active --quiet "$unit" || break
+    sleep 0.1
+  done
+  die target "want port $port free for serving other nodes, found: $(journalctl -q -u "$unit" -n 3 -o cat 2>/dev/null | tr '\n' ' ')"
+}
+
+watch_text='
+rsync --daemon --no-detach --config="$3" & daemon=$!
+trap "exit 0" TERM
+while sleep 3 & wait "$!" && kill -0 "$daemon" 2>/dev/null; do
+  read -r run expires rest <"$1" && [[ $run == "$2" ]] && ((EPOCHSECONDS < expires)) || break
+done
+kill "$daemon" 2>/dev/null
+'
+
+offer() { # KEY FOLDER: what others get under this name, from their next connection on
+  ln -sfn -- "$2" "$run_folder/items/.$1.new" && mv -fT -- "$run_folder/items/.$1.new" "$run_folder/items/$1"
+}
+
+verb_offer_place() { offer "$key_served" "$path"; } # what lay there turned out to be right: others get it from there
+
+verb_begin() {
+  local at
+  take_lease
+  for at in "${!stagings[@]}"; do
+    mkdir -p -- "${stagings[at]}/files" "${stagings[at]}/parts" || die target "cannot make ${stagings[at]}"
+  done
+  [[ ! $secret ]] || serve
+  result begun "$run_id"
+}
+
+# -- comparing -----------------------------------------------------------------------------------------------------------
+
+compare_in() { # FOLDER: prints the place of each of `names` there whose content is not as `sums` says
+  local worker
+  for ((worker = 0; worker < hashers; worker++)); do
+    (
+      cd -- "$1" || exit
+      for ((at = worker; at < ${#names[@]}; at += hashers)); do
+        printf '%s  ./%s\n' "${sums[at]}" "${names[at]}" | sha256sum --status -c - 2>/dev/null || printf '%s\n' "$at"
+      done
+    ) &
+  done
+  wait
+}
+
+tell_wrong() { # FOLDER PLACE
+  local path=$1/${names[$2]} size sum
+  if [[ ! -f $path ]]; then
+    result wrong "${names[$2]}: missing"
+  elif size=$(stat -c %s -- "$path") && [[ $size != "${sizes[$2]}" ]]; then
+    ((size < sizes[$2])) && result wrong "${names[$2]}: truncated: want ${sizes[$2]} bytes, found $size" \
+      || result wrong "${names[$2]}: too long: want ${sizes[$2]} bytes, found $size"
+  else
+    sum=$(sha256sum -- "$path")
+    result wrong "${names[$2]}: changed: want sha256 ${sums[$2]}, found ${sum%% *}"
+  fi
+}
+
+listing_of() {
+  find "$1/" -mindepth 1 ! -type d -printf '%y\t%s\t%T@\t%C@\t%P\n' 2>/dev/null | sort
+}
+
+remember() { # LISTING: the content was compared while it was so
+  printf '%s\n' "$path" >"$home/$key.path" && { printf '%s\n' "$digest"; [[ ! $1 ]] || printf '%s\n' "$1"; } \
+    >"$home/.$key.new" && mv -fT -- "$home/.$key.new" "$home/$key.verified" || die target "cannot write in $home; is the disk full?"
+}
+
+whole() { # FOLDER: exactly the wanted names with the wanted sizes
+  [[ $(find "$1/" -mindepth 1 ! -type d -printf '%y %s %P\n' | sort) == "$expected" ]]
+}
+
+# What lies at the place already is read once: if all is right it is remembered, else what is right is taken over by hard
+# links, and only the rest must come.
+verb_adopt() {
+  local before bad=() at
+  renew
+  before=$(listing_of "$path")
+  rm -f -- "$home/$key.verified"
+  mapfile -t bad < <(compare_in "$path")
+  for at in "${bad[@]}"; do tell_wrong "$path" "$at"; done
+  renew
+  if ((${#bad[@]} == 0)) && whole "$path"; then
+    [[ $before == "$(listing_of "$path")" ]] || die target "$path was changed while it was read"
+    remember "$before"
+    result adopted yes
+    return
+  fi
+  result adopted no
+  [[ $staging ]] || return 0
+  for at in "${!names[@]}"; do
+    [[ " ${bad[*]} " != *" $at "* ]] || continue
+    mkdir -p -- "$staging/files/$(dirname -- "./${names[at]}")"
+    ln -f -- "$path/${names[at]}" "$staging/files/${names[at]}" 2>/dev/null && printf 'kept=%s\n' "$at"
+  done
+  return 0
+}
+
+# -- arriving ------------------------------------------------------------------------------------------------------------
+
+verb_pull() { # from another node, by rsync; from a URL, by curl. What is there of a file from a cut is gone on with.
+  local again
+  renew
+  mkdir -p -- "$staging/parts" "$staging/files" || die target "cannot write in $staging"
+  for again in 1 2; do
+    "arrive_$how"
+    take_over && return
+    ((again == 1)) && [[ $LEFT ]] || break # a part from an earlier run was wrong: once more, from its beginning
+  done
+  die content "${WRONG[0]}"
+}
+
+arrive_rsync() {
+  LEFT=
+  for at in "${!names[@]}"; do [[ ! -e $staging/parts/${names[at]} ]] || LEFT=1; done
+  export RSYNC_PASSWORD=$secret
+  guarded rsync --files-from=<(printf './%s\n' "${names[@]}") --inplace --append --times --timeout=20 --contimeout=8 \
+    ${rate:+"--bwlimit=$rate"} -- "rsync://fleet@$peer:$port/$key/" "$staging/parts/"
+  explain_rsync $?
+}
+
+explain_rsync() { # CODE
+  (($1 == 0)) && return
+  [[ $SAID == *'No space left'* || $SAID == *'Disk quota'* ]] && die target "the disk is full: $(last_said)"
+  case $1 in
+    20 | 143) die target "the transfer was ended: this run no longer holds the node" ;;
+    11 | 13 | 14 | 22 | 127) die target "rsync ended with $1: $(last_said)" ;;
+    *) die source "rsync ended with $1: $(last_said)" ;;
+  esac
+}
+
+last_said() { local line; line=$(grep -v '^$' <<<"$SAID" | head -n 2 | tr '\n' ' '); printf '%s' "${line:0:300}"; }
+
+arrive_curl() {
+  local at config=
+  LEFT=
+  for at in "${!names[@]}"; do
+    [[ ! -e $staging/parts/${names[at]} ]] || LEFT=1
+    [[ $(stat -c %s -- "$staging/parts/${names[at]}" 2>/dev/null) == "${sizes[at]}" ]] && continue
+    config+="url = \"${urls[at]}\""$'\n'"output = \"$staging/parts/${names[at]//\"/\\\"}\""$'\n'
+  done
+  [[ $config ]] || return 0
+  CURL_CONFIG=$config guarded bash -c 'exec curl --config - --continue-at - --create-dirs --fail --fail-early --location --silent \
+    --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 --speed-time 30 \
+    --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}"
+  case $? in
+    0) ;;
+    33 | 36 | 18) for at in "${!names[@]}"; do rm -f -- "$staging/parts/${names[at]}"; done # no ranges there: from the beginning
+      die source "curl: $(last_said)" ;;
+    23) die target "curl cannot write; is the disk full? $(last_said)" ;;
+    143) die target "the transfer was ended: this run no longer holds the node" ;;
+    *) die source "curl: $(last_said)" ;;
+  esac
+}
+
+verb_ask_urls() { # what a server says of each file, before anything moves
+  local at config=
+  for at in "${!urls[@]}"; do config+="url = \"${urls[at]}\""$'\n''output = /dev/null'$'\n'; done
+  curl --config - --head --location --silent --proto =http,https --proto-redir =http,https --connect-timeout 15 \
+    --max-time 120 --dump-header - --write-out 'answer %{urlnum} %{http_code} %{content_type}\n' <<<"$config" 2>/dev/null
+  return 0
+}
+
+verb_received() { # the controller has pushed into parts/
+  renew
+  take_over || die content "${WRONG[0]}"
+}
+
+take_over() { # compare what arrived, and move what is right to files/, from where it is served; false: WRONG
+  local at bad
+  mapfile -t bad < <(compare_in "$staging/parts")
+  WRONG=()
+  for at in "${bad[@]}"; do
+    WRONG+=("$(tell_wrong "$staging/parts" "$at")")
+    WRONG[-1]=${WRONG[-1]#wrong=}
+    rm -f -- "$staging/parts/${names[at]}"
+  done
+  for at in "${!names[@]}"; do
+    [[ " ${bad[*]} " != *" $at "* ]] || continue
+    [[ ${names[at]} != */* ]] || mkdir -p -- "$staging/files/${names[at]%/*}"
+    mv -fT -- "$staging/parts/${names[at]}" "$staging/files/${names[at]}" \
+      || die target "cannot move ${names[at]} in $staging; is the disk full?"
+  done
+  ((${#bad[@]} == 0)) || return 1
+  result arrived "${#names[@]}"
+}
+
+# -- the end -------------------------------------------------------------------------------------------------------------
+
+reader_of() { # PATH: a service whose running engine was started with this folder
+  local plan service
+  for plan in "$state"/*/current/plan.json; do
+    [[ -f $plan ]] && grep -qF -e "\"$1\"" -e "\"$1:" -e "\"$1/" -- "$plan" || continue
+    service=${plan#"$state/"}
+    service=${service%%/*}
+    systemctl is-active --quiet "vllm-$service.service" && { printf %s "$service"; return; }
+  done
+}
+
+verb_place() { # the whole folder appears by a rename; what was there before stays beside it
+  local reader replaced
+  renew
+  whole "$staging/files" || die target "want exactly the files of the manifest in $staging/files, found others"
+  chmod -R u=rwX,go=rX -- "$staging/files"
+  sync -f -- "$staging/files"
+  if [[ -e $path || -L $path ]]; then
+    reader=$(reader_of "$path")
+    [[ ! $reader ]] || die target "$path is read by the running engine of $reader; nothing was replaced"
+    replaced=${path%/*}/.${path##*/}.replaced.$EPOCHSECONDS
+    mv -T -- "$path" "$replaced" || die target "cannot rename $path"
+    result replaced "$replaced"
+  fi
+  mv -T -- "$staging/files" "$path" || die target "cannot rename $staging/files to $path"
+  [[ ! $serving ]] || offer "$key_served" "$path"
+  rm -rf -- "$staging"
+  sync -f -- "$path"
+  remember "$(listing_of "$path")"
+  result placed "$path"
+}
+
+verb_load() { # the archive into the runtime; only the wanted digest counts
+  local said id
+  renew
+  said=$("$runtime_program" load --quiet --input "$path/$archive_name" 2>&1 | tail -c 2000)
+  if ! image_there; then
+    id=$("$runtime_program" images --digests --no-trunc --format '{{.Digest}} {{.ID}}' 2>/dev/null \
+      | while read -r one other; do [[ $one == "${reference##*@}" ]] && { printf %s "$other"; break; }; done)
+    [[ ! $id ]] || "$runtime_program" tag "$id" "${reference%@*}:delivered" >/dev/null 2>&1
+  fi
+  image_there || die content "want ${reference##*@} after loading the archive, found: $(tr '\n' ' ' <<<"$said")"
+  result loaded "$reference"
+}
+
+image_there() { "$runtime_program" image inspect --format x -- "$reference" >/dev/null 2>&1; }
+
+verb_poll() { # bytes that are there of each item, and the lease once more
+  local at
+  renew
+  for at in "${!stagings[@]}"; do
+    [[ ! -d ${stagings[at]} ]] || printf 'bytes=%s %s\n' "$at" "$(du -sb -- "${stagings[at]}" 2>/dev/null | cut -f 1)"
+  done
+}
+
+verb_end() {
+  read_lease
+  [[ $L_RUN == "$run_id" ]] || return 0
+  systemctl stop -- "$unit" 2>/dev/null
+  rm -rf -- "$run_folder" "$home/lease" "$home"/.lease.*
+  [[ ! $archives ]] || rm -rf -- "$archives"
+  for at in "${!stagings[@]}"; do
+    rmdir -- "${stagings[at]}/files" "${stagings[at]}/parts" "${stagings[at]}" 2>/dev/null
+  done
+  result ended "$run_id"
+}
+
+is_remembered() { # sets `digest`: the folder `path` is as it was when it was compared
+  [[ -d $path ]] && IFS= read -r digest <"$home/$key.verified" \
+    && { printf '%s\n' "$digest"; listing_of "$path"; } | cmp -s - "$home/$key.verified"
+}
+
+verb_clean() { # what deliveries left; `doomed` were found by a look and judged by the controller. Prints what went.
+  local one file known=()
+  renew
+  for file in "$home"/*.path; do
+    [[ -f $file ]] && IFS= read -r path <"$file" || continue
+    key=${file##*/} key=${key%.path}
+    is_remembered && known+=("$key")
+  done
+  for one in "${doomed[@]}"; do
+    case ${one##*/} in
+      .*.delivery | .*.replaced.*) rm -rf -- "$one" && result cleaned "$one" ;;
+    esac
+  done
+  for key in "${known[@]}"; do # a file that was kept by a hard link got a new time as its other name went
+    IFS= read -r path <"$home/$key.path" && IFS= read -r digest <"$home/$key.verified" && remember "$(listing_of "$path")"
+  done
+  return 0
+}

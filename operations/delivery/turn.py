@@ -1,0 +1,282 @@
+"""One node in a delivery: it begins, compares what it has, takes what it lacks while it gives to others, and ends."""
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import gevent
+
+from facts.shell import Output
+from fleet.command import RUNTIMES
+from fleet.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, present
+from fleet.swarm import Bundle, Transfer
+from operations.delivery.call import LONGEST_S, call, of_files, of_item
+from operations.delivery.look import urls_of
+from operations.delivery.push import PushError, push
+from operations.delivery.swarming import CONTROLLER, LEASE_S, Delivery, FromUrl, Outcome
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+GIB = 1 << 30
+TELL_EVERY_S = 20
+_LITERAL = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
+
+
+class NodeFailed(RuntimeError):
+    """This node cannot go on; the others do."""
+
+
+class Turn:
+    """What one node does in one run."""
+
+    def __init__(self, run: Delivery, host: "Host") -> None:
+        self.run, self.host, self.name = run, host, host.name
+        self.needs = [need for need in run.found.needs.get(host.name, []) if need.action != "none"]
+        self.began = time.monotonic()
+        self.sources: dict[str, set[str]] = {}
+        self.arrived: dict[str, int] = {}
+        self.living = True
+        self._told = (0.0, 0)
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    def call(self, verb: str, timeout_s: float = LONGEST_S, **values: Any) -> Output:
+        """One verb of the node's script, with what all of them need."""
+        policy = self.run.fleet.delivery
+        common = {
+            "run_id": self.run.id,
+            "lease_s": str(LEASE_S),
+            "holder": self.run.holder(),
+            "hashers": str(policy.parallel * 2),
+            "rate": str(max(1, int(policy.rate_mib_s * 1024))) if policy.rate_mib_s else "",
+            "port": str(policy.port),
+            "serving": "yes" if self.serves else "",
+        }
+        return call(self.host, verb, {**common, **values}, timeout_s)
+
+    def must(self, verb: str, **values: Any) -> Output:
+        """A verb without which the node cannot go on. Raises NodeFailed."""
+        output = self.call(verb, **values)
+        if output.reason is not None:
+            raise NodeFailed(output.reason)
+        return output
+
+    @property
+    def serves(self) -> bool:
+        """Can others want something of this node in this run?"""
+        return len(self.run.taking_part) > 1
+
+    # -- the story ----------------------------------------------------------------------------------------------------
+
+    def bring(self) -> None:
+        """All that this node lacks. Never raises for what the node did; the outcomes tell."""
+        try:
+            self._begin()
+            self._adopt()
+            self.run.pending.discard(self.name)
+            self.run.changed()
+            self._take()
+            for need in self.needs:
+                self._finish(self.run.found.items[need.item])
+        except NodeFailed as error:
+            self._fail(str(error))
+        except Exception as error:
+            self._fail(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self.run.pending.discard(self.name)
+            self.run.changed()
+
+    def _fail(self, reason: str) -> None:
+        self.run.swarm.drop(self.name)
+        for need in self.needs:
+            row = self.run.outcomes.get((self.name, need.item))
+            if row is None or row.status not in ("delivered", "verified"):
+                self._keep(need.item, "failed", reason)
+        self.host.log(f"deliver: {reason}")
+
+    def _keep(self, key: str, status: str, reason: str = "") -> None:
+        item = self.run.found.items[key]
+        sources = tuple(sorted(self.sources.get(key, ())))
+        spent = round(time.monotonic() - self.began, 2)
+        self.run.keep(Outcome(self.name, key, item.path, status, self.arrived.get(key, 0), spent, sources, reason))
+
+    def _begin(self) -> None:
+        items = self._items()
+        addresses = [self._address(name) for name in self.run.taking_part]
+        own = self._address(self.name)
+        served = {
+            item.key: self.run.found.sources.get((self.name, item.key), f"{item.staging}/files") for item in items
+        }
+        self.must(
+            "begin",
+            stagings=[item.staging for item in self._lacking()],
+            secret=self.run.secret if self.serves else "",
+            address=own if _LITERAL.fullmatch(own) else "",
+            allowed=" ".join(addresses) if all(map(_LITERAL.fullmatch, addresses)) else "",
+            connections=str(self.run.fleet.delivery.serves * 2 + 2),
+            item_keys=list(served),
+            item_served=list(served.values()),
+        )
+        for key in (key for node, key in self.run.found.sources if node == self.name):
+            self.run.swarm.hold(self.name, self.run.bundles_of(self.run.found.items[key]))
+
+    def _address(self, name: str) -> str:
+        return self.run.fleet.placement(name).node.address
+
+    def _lacking(self) -> list[Item]:
+        return [self.run.found.items[need.item] for need in self.needs]
+
+    def _items(self) -> list[Item]:
+        """What this node can give in this run, now or later."""
+        given = [self.run.found.items[key] for node, key in self.run.found.sources if node == self.name]
+        return [*self._lacking(), *given]
+
+    def _adopt(self) -> None:
+        """What lies there from before: files that arrived in an earlier run, and files that came by another way."""
+        for need in self.needs:
+            item = self.run.found.items[need.item]
+            self.run.swarm.hold(self.name, [Bundle(item.key, number) for number in need.present])
+            look = self.run.found.looks[self.name].folder(item.path)
+            if look.there or need.action == "verify":
+                self._compare(item, need)
+
+    def _compare(self, item: Item, need: Need) -> None:
+        look, reader = self.run.found.looks[self.name].folder(item.path), None
+        reader = self.run.found.looks[self.name].reader(item.path)
+        sizes = {file.path: file.bytes for file in item.manifest.files}
+        if need.action == "verify":
+            files = list(item.manifest.files)
+        else:
+            files = [file for file in item.manifest.files if look.there.get(file.path) == sizes[file.path]]
+        values = {**of_item(item), **of_files(files)}
+        told = self.must("adopt", **values | ({"staging": ""} if reader else {}))
+        if told.value("adopted") == "yes":
+            self.run.swarm.hold(self.name, self.run.bundles_of(item))
+            self.call("offer_place", key_served=item.key, path=item.path, timeout_s=30) if self.serves else None
+            self._keep(item.key, "verified")
+            return
+        wrong = [line.partition("=")[2] for line in told.stdout.splitlines() if line.startswith("wrong=")]
+        if reader is not None:
+            raise NodeFailed(
+                f"{item.path}: {wrong[0] if wrong else 'not as its manifest says'}; the running engine of {reader} "
+                "reads it, so nothing was replaced; deliver into another folder and change model"
+            )
+        for line in wrong[:3]:
+            self.host.log(f"{item.name}: {item.path}: {line}; it is fetched again")
+        kept = {int(line[5:]) for line in told.stdout.splitlines() if re.fullmatch(r"kept=\d+", line)}
+        there = {file.path: file.bytes for place, file in enumerate(files) if place in kept}
+        there |= {path: size for path, size in look.staged.items() if sizes.get(path) == size}
+        numbers = present(self.run.groups(item), there)
+        self.run.swarm.hold(self.name, [Bundle(item.key, number) for number in numbers])
+
+    def _take(self) -> None:
+        """All missing bundles, several at a time."""
+        failures: list[NodeFailed] = []
+        workers = [gevent.spawn(self._work, failures) for _ in range(self.run.fleet.delivery.parallel)]
+        try:
+            gevent.joinall(workers, raise_error=True)
+        finally:
+            gevent.killall(workers)
+        if failures:
+            raise failures[0]
+
+    def _work(self, failures: list[NodeFailed]) -> None:
+        """Transfers until all is there, or until one of the workers knows why this node cannot have it."""
+        try:
+            self._transfer_all(failures)
+        except NodeFailed as error:
+            failures.append(error)
+
+    def _transfer_all(self, failures: list[NodeFailed]) -> None:
+        swarm = self.run.swarm
+        while not swarm.finished(self.name) and not failures:
+            transfer = swarm.next(self.name)
+            if transfer is not None:
+                self._move(transfer)
+                self.run.changed()
+                continue
+            lost = swarm.hopeless(self.name) if not self.run.pending else frozenset()
+            if lost:
+                raise NodeFailed(self._why(sorted(lost)[0]))
+            self.run.wait()
+
+    def _why(self, bundle: Bundle) -> str:
+        item, files = self.run.found.items[bundle.item], self.run.files(bundle)
+        last = self.run.troubles.get(bundle, "no node that takes part has it")
+        return f"nobody can give {files[0].path} of {item.name}: {last}"
+
+    def _move(self, transfer: Transfer) -> None:
+        """One bundle, verified. Raises NodeFailed where this node is the reason why not."""
+        item, files = self.run.found.items[transfer.bundle.item], self.run.files(transfer.bundle)
+        output = self._fetch(transfer, item)
+        if output.reason is None:
+            self.run.swarm.done(transfer)
+            self.sources.setdefault(item.key, set()).add(transfer.source)
+            self.arrived[item.key] = self.arrived.get(item.key, 0) + sum(file.bytes for file in files)
+            return
+        blame = output.value("blame")
+        if blame not in ("source", "content"):
+            raise NodeFailed(output.reason)
+        self.run.troubles[transfer.bundle] = f"{transfer.source}: {output.reason}"
+        self.host.log(f"{item.name}: {output.reason}, from {transfer.source}; another source is asked")
+        if blame == "content":
+            self.run.swarm.distrust(transfer)
+        else:
+            self.run.swarm.failed(transfer)
+            gevent.sleep(0.5)
+
+    def _fetch(self, transfer: Transfer, item: Item) -> Output:
+        files = list(self.run.files(transfer.bundle))
+        values = {**of_item(item), **of_files(files)}
+        if transfer.source == CONTROLLER:
+            try:
+                push(self.run.fleet.placement(self.name).node, item, files, self.run.fleet.delivery.rate_mib_s)
+            except PushError as error:
+                return Output(stdout=f"blame={error.blame}", reason=str(error))
+            return self.call("received", **values)
+        if transfer.source.startswith(FromUrl):
+            return self.call("pull", **values, how="curl", urls=urls_of(item, files))
+        peer = self._address(transfer.source)
+        return self.call(
+            "pull", **values | {"key": item.key}, how="rsync", secret=self.run.secret, peer=_bracketed(peer)
+        )
+
+    def _finish(self, item: Item) -> None:
+        done = self.run.outcomes.get((self.name, item.key))
+        if done is not None and done.status == "verified":
+            return
+        placed = self.must("place", **of_item(item))
+        if (replaced := placed.value("replaced")) is not None:
+            self.host.log(f"{item.name}: what was at {item.path} is now {replaced}")
+        if item.image is not None:
+            runtime = RUNTIMES[self.run.fleet.placement(self.name).node.runtime]
+            values = {**of_item(item), "runtime_program": runtime, "reference": item.image}
+            self.must("load", **values, archive_name=ARCHIVE_NAME)
+        self._keep(item.key, "delivered")
+        self.host.log(f"{item.name}: delivered and verified at {item.image or item.path}")
+
+    def tell(self, spent_s: float) -> None:
+        """Renew the lease; say how far this node is, and how long it will take at this pace."""
+        wanted = sum(need.bytes for need in self.needs)
+        output = self.call("poll", timeout_s=30, stagings=[item.staging for item in self._lacking()])
+        counts = [int(line.split()[-1]) for line in output.stdout.splitlines() if re.fullmatch(r"bytes=\d+ \d+", line)]
+        done = min(wanted, sum(counts) if counts else 0)
+        last_s, last = self._told
+        if not wanted or self.run.swarm.finished(self.name) or (last_s and spent_s - last_s < TELL_EVERY_S):
+            return
+        pace = (done - last) / max(spent_s - last_s, 0.001)
+        left = f"{(wanted - done) / pace / 60:.1f} min left" if pace > 0 else "time left unknown"
+        self._told = (spent_s, done)
+        told = f"{done / GIB:.2f} of {wanted / GIB:.2f} GiB ({done * 100 // wanted} %), {pace / MIB:.0f} MiB/s, {left}"
+        self.host.log(f"deliver: {told}")
+
+    def end(self) -> None:
+        """Nothing of this run stays on the node but what was placed, and what a next run can go on with."""
+        self.living = False
+        self.call("end", timeout_s=60, archives=ARCHIVES, stagings=[item.staging for item in self._lacking()])
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

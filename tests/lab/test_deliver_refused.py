@@ -1,0 +1,138 @@
+"""Bad sources and bad nodes are refused with their name before anything moves."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from delivery_site import MIB, TARGET, DeliverySite, make_checkpoint
+from rollout_site import RolloutSite
+
+from lab.lab import Lab
+from lab.naming import bridge_address
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+def fleet(site: RolloutSite) -> DeliverySite:
+    return DeliverySite(site)
+
+
+def refused(fleet: DeliverySite, *told: str) -> None:
+    """Exit 1 with these words, and nothing is on any node."""
+    ran = fleet.run()
+    assert ran.code == 1, ran.out
+    for text in told:
+        assert text in ran.plain, ran.plain
+    for node in fleet.site.nodes:
+        assert "delivered" not in fleet.site.on(node, "ls -A /srv/models")
+
+
+def test_a_manifest_that_lies_about_a_byte_is_refused(fleet: DeliverySite) -> None:
+    fleet.declare(folder=str(fleet.source))
+    with (fleet.source / "model-2.safetensors").open("r+b") as file:
+        file.write(b"other")
+    refused(fleet, "model-2.safetensors: changed: want sha256", "nothing was moved")
+
+
+def test_a_truncated_shard_of_the_source_is_refused(fleet: DeliverySite) -> None:
+    fleet.declare(folder=str(fleet.source))
+    with (fleet.source / "model-1.safetensors").open("r+b") as file:
+        file.truncate(1000)
+    refused(fleet, f"model-1.safetensors: truncated: want {6 * MIB + 1} bytes, found 1000")
+
+
+def test_a_source_that_is_not_there_is_refused(fleet: DeliverySite) -> None:
+    fleet.declare(folder="/nowhere/at-all")
+    refused(fleet, "/nowhere/at-all: want a folder, found nothing")
+
+
+def test_without_a_source_and_without_a_node_that_has_it_nothing_begins(fleet: DeliverySite) -> None:
+    fleet.declare()
+    refused(fleet, f"want a node that has {TARGET} verified, found none")
+
+
+def test_a_peer_that_does_not_have_it_is_refused(fleet: DeliverySite) -> None:
+    fleet.declare(peer="h1")
+    refused(fleet, f"want {TARGET} on h1 with the verified content", "found nothing")
+
+
+def test_a_disk_without_room_is_refused_with_its_figures(fleet: DeliverySite) -> None:
+    fleet.site.rollout = {"min_free_gib": 50}
+    fleet.declare(folder=str(fleet.source))
+    refused(fleet, "disk: want 50.02 GiB free beside /srv/models/delivered", "50.00 to stay free), found")
+
+
+def test_a_place_that_is_a_symlink_is_refused(fleet: DeliverySite) -> None:
+    fleet.declare(folder=str(fleet.source))
+    fleet.site.on("h1", f"ln -s /srv/models/llama-70b {TARGET}")
+    ran = fleet.run()
+    assert ran.code == 1
+    assert f"want a folder at {TARGET} that can be renamed, found a symlink" in ran.plain
+    fleet.site.on("h1", f"rm {TARGET}")
+
+
+@contextmanager
+def served(lab: Lab, folder: Path, page: bool = False) -> Iterator[str]:
+    """An HTTP server on the lab's bridge; with `page` it answers everything with a page, as a login wall does."""
+
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *words: object) -> None:
+            pass
+
+        def send_head(self):  # type: ignore[no-untyped-def]
+            if not page:
+                return super().send_head()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", "13")
+            self.end_headers()
+            return None if self.command == "HEAD" else self.wfile.write(b"<html></html>")
+
+    record = lab._subnet()
+    server = http.server.ThreadingHTTPServer((str(bridge_address(record)), 0), partial(Files, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://{bridge_address(record)}:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_checkpoint_comes_from_a_url(fleet: DeliverySite) -> None:
+    with served(fleet.site.lab, fleet.source) as url:
+        fleet.declare(url=url)
+        code, report = fleet.report()
+    assert code == 0, report
+    assert {row["status"] for row in report["results"]} == {"delivered"}
+    for node in fleet.site.nodes:
+        assert fleet.site.on(node, f"cat '{TARGET}/extra/a note.txt'; rm -rf {TARGET}") == "1"
+
+
+def test_a_url_that_answers_with_a_page_is_refused(fleet: DeliverySite) -> None:
+    with served(fleet.site.lab, fleet.source, page=True) as url:
+        fleet.declare(url=url)
+        refused(fleet, "want a file, found a page (text/html")
+
+
+def test_a_url_that_has_other_sizes_or_nothing_is_refused(fleet: DeliverySite, tmp_path: Path) -> None:
+    other = make_checkpoint(tmp_path / "other", shards=3, mib=5)
+    with served(fleet.site.lab, other) as url:
+        fleet.declare(url=url)
+        refused(fleet, f"want {6 * MIB} bytes, found {5 * MIB}", "want 200, found 404")
+
+
+def test_a_file_of_a_url_that_is_another_one_is_named_and_not_served(fleet: DeliverySite, tmp_path: Path) -> None:
+    other = make_checkpoint(tmp_path / "other", seed=2)
+    with served(fleet.site.lab, other) as url:
+        fleet.declare(url=url)
+        ran = fleet.run()
+    assert ran.code == 1
+    assert "changed: want sha256" in ran.plain
+    assert not fleet.site.on("a1", f"ls {TARGET} 2>/dev/null || true")
+    for node in fleet.site.nodes:
+        fleet.site.on(node, "rm -rf /srv/models/.delivered.*")
