@@ -24,9 +24,9 @@ from lab.engine import hosts, image, venv
 from lab.lab import Lab
 from tests.lab.rollout_site import BIN, PROJECT, Ran, RolloutSite
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(2500)]
 
-LIMIT_S = 1200
+LIMIT_S = 2400
 GIB = 2**30
 BLOCK = 128
 """Tokens of a block on CPU."""
