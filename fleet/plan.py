@@ -3,8 +3,7 @@
 from functools import cached_property
 from typing import Any
 
-from fleet.architecture import Architecture, ArchitectureError, IndexSharing, read_architecture
-from fleet.boundary import Partition
+from fleet.architecture import Architecture, ArchitectureError, read_architecture
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Speculative
 from fleet.engine import Engine, engine_of
 from fleet.frozen import Frozen
@@ -14,7 +13,7 @@ from fleet.patch import Patch, PatchError, find_patch
 from fleet.question import Question, question_of, subject_of
 from fleet.ranking import Choice
 from fleet.repair import Pool, Repair, Unrepaired, overrides_with, repair, repaired_sharing
-from fleet.sizes import Sizes
+from fleet.repair_cost import predicted_pool, when_asked
 
 
 class NodeView(Frozen):
@@ -157,7 +156,9 @@ def decide(
         layout = resolve(node, service, architecture, topology, choice, architecture_error)
     except LayoutError as error:
         layout_error = str(error)
-    pool = pool or predicted_pool(question(node, service, facts, architecture, evidence), layout)
+    pool = pool or when_asked(
+        lambda: predicted_pool(question(node, service, facts, architecture, evidence), layout),
+    )
     boundary = _boundary(service, architecture, layout, facts, patches, pool)
     if isinstance(boundary, Repair) and layout is not None and architecture is not None:
         layout, architecture = _repaired(boundary, layout, architecture)
@@ -213,28 +214,6 @@ def search(
     """All layouts of this service on this node, judged; None where the model is unknown."""
     asked = question(node, service, facts, architecture, evidence)
     return asked.choice() if asked else None
-
-
-def predicted_pool(asked: Question | None, layout: Layout | None) -> Pool | None:
-    """KV tokens of any partition of a layout, its misaligned stages repaired; None where the ledger cannot tell.
-
-    From what is declared and the node's GPUs alone: a partition must not change because it ran.
-    """
-    if asked is None or layout is None:
-        return None
-    serving = asked.serving.model_copy(update={"repair": "first"})
-    memory = asked.model_copy(update={"serving": serving, "measured": None}).memory()
-    sizes = Sizes(tp=layout.tp, pp=layout.pp, dp=layout.dp)
-    if isinstance(memory, str) or memory.refusal(sizes) is not None:
-        return None
-
-    def tokens(cut: Partition, _: IndexSharing) -> int | None:
-        starts = [sum(cut[:stage]) for stage in range(len(cut))]
-        if min(cut) < 1:
-            return None
-        return min(memory.tokens(sizes, stage, start, start + cut[stage]) for stage, start in enumerate(starts))
-
-    return tokens
 
 
 def _boundary(

@@ -11,7 +11,8 @@ from fleet.engine_difference import Change, differences
 from fleet.frozen import Frozen
 from fleet.layout import Layout
 from fleet.patch import unneeded
-from fleet.plan import Plan, predicted_pool, question
+from fleet.plan import Plan, question
+from fleet.repair_cost import predicted_pool
 from fleet.verdict import Status, Verdict
 
 OF_THE_IMAGE = ("image-engine",)
