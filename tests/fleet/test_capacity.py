@@ -12,6 +12,7 @@ from fleet.difference import compare
 from fleet.node import Installed, OwnFile
 from fleet.plan import Plan
 from fleet.release import plan_document
+from fleet.repair import Repair, Unrepaired
 from fleet.sizes import Sizes
 from fleet.started import Started, StartedRank
 from templates.render import render_release
@@ -167,3 +168,13 @@ def test_where_nothing_lies_there_is_nothing_to_read() -> None:
 def test_what_ran_before_does_not_change_what_auto_chooses() -> None:
     fresh, ran = glm(layout="auto"), glm(running(**cut(39, 39)), layout="auto")
     assert fresh.layout == ran.layout is not None
+
+
+def test_what_an_aligned_partition_costs_is_predicted_where_nothing_else_is_known() -> None:
+    cheap = glm(boundary_repaired=False, **cut(39, 39))
+    assert isinstance(cheap.boundary, Repair) and (cheap.boundary.kind, cheap.boundary.pool_loss) == ("aligned", 0)
+    assert cheap.layout is not None and cheap.layout.partition == (42, 36)
+    dear = glm(boundary_repaired=False, **cut(41, 37))
+    assert isinstance(dear.boundary, Unrepaired) and "the aligned 42,36 costs 8." in dear.boundary.reasons[0]
+    unknown = glm(boundary_repaired=False, config=GLM | {"hidden_size": None}, **cut(39, 39))
+    assert isinstance(unknown.boundary, Unrepaired) and "is not known" in unknown.boundary.reasons[0]
