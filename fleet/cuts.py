@@ -32,7 +32,7 @@ class Cuts(Frozen):
                 f"{TRIALS} trials with none bad is stored"
             )
         found = orphans(partition, self.model)
-        if not found or (self.repaired and (stages == 2 or proven)):
+        if not found or self.repaired:  # of more than two stages only proven ones come here
             return None
         first = found[0]
         return f"stage {first.stage} starts on layer {first.layers[0]}, which shares layer {first.source}'s indices"

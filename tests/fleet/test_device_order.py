@@ -46,6 +46,11 @@ def test_the_numa_node_decides_where_every_link_has_the_same_label() -> None:
     assert groups_of(device_order(wiring_of_topology(told), ALL, 4, 2, 1), 4) == [(0, 2, 4, 6), (1, 3, 5, 7)]
 
 
+def test_nvlink_counts_before_the_numa_node() -> None:
+    bridged = wiring_of(node(nvlink_islands=((0, 4), (1, 5), (2, 6), (3, 7))))
+    assert groups_of(device_order(bridged, ALL, 2, 1, 4), 2) == [(0, 4), (1, 5), (2, 6), (3, 7)]
+
+
 def test_a_switch_is_nearer_than_the_processor() -> None:
     labels = [["X", "NODE", "PIX", "SYS"], ["NODE", "X", "SYS", "PIX"], ["PIX", "SYS", "X", "NODE"],
               ["SYS", "PIX", "NODE", "X"]]  # fmt: skip

@@ -96,6 +96,20 @@ def test_among_equal_pools_the_busiest_stage_is_least_busy_and_the_draft_counts(
     assert best_partition(10, 2, flat, lambda stage, first, end: end - first + (4 if stage else 0)) == (7, 3)
 
 
+def test_the_busiest_stage_counts_before_evenness() -> None:
+    loads = {
+        (0, 0, 2): 3,
+        (1, 2, 3): 1,
+        (2, 3, 4): 1,
+        (0, 0, 1): 2,
+        (1, 1, 2): 2,
+        (2, 2, 4): 2,
+    }
+    for monotone in (False, True):
+        found = best_partition(4, 3, lambda *cut: 1, lambda *cut: loads.get(cut, 9), monotone=monotone)
+        assert found == (1, 1, 2)
+
+
 def test_a_pool_that_is_enough_leaves_the_choice_to_balance() -> None:
     def tokens(stage: int, first: int, end: int) -> int:
         return 100 * (end - first) if stage else 1000

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.budget import Measured, MeasuredStage
+from fleet.capacity import Capacity, capacity
 from fleet.declaration import NodeDeclaration
 from fleet.objective import Target
 from fleet.plan import question
-from fleet.question import Question
+from fleet.question import MeasuredCut, Question
 from fleet.ranking import Choice, choose
 from fleet.search import pool_of
 from fleet.sizes import Sizes, every_sizes
@@ -254,6 +256,14 @@ def test_the_chosen_partition_is_the_best_of_all_two_stage_cuts_that_are_allowed
         allowed = [cut for cut in ((n, 78 - n) for n in range(1, 78)) if of.case.cuts.problem(cut) is None]
         pools = {cut: pool_of(cut, tokens) for cut in allowed}
         assert pools[found.partition] == max(pools.values()) == found.pool
+
+
+def test_what_was_measured_explains_and_does_not_choose() -> None:
+    cramped = Measured(partition=(78,), stages=(MeasuredStage(available_kv_gib=0.1),))
+    measured = glm().model_copy(update={"measured": MeasuredCut(sizes=Sizes(tp=8), budget=cramped)})
+    assert measured.choice() is glm().choice()
+    held, estimated = capacity(measured, Sizes(tp=8), (78,)), capacity(glm(), Sizes(tp=8), (78,))
+    assert isinstance(held, Capacity) and isinstance(estimated, Capacity) and held.pool < estimated.pool
 
 
 def test_equal_questions_are_answered_once() -> None:
