@@ -12,6 +12,7 @@ from cli.check_argv import check_argv
 from cli.compare import compare
 from cli.degenerate import degenerate
 from cli.engine import app as engine
+from cli.facts import facts
 from cli.lab import app as lab
 from cli.manifest import manifest
 from cli.patch import app as patch
@@ -136,6 +137,7 @@ app.add_typer(engine, name="engine", help="What each engine version accepts and 
 app.add_typer(patch, name="patch")
 app.command("probe")(probe)
 app.add_typer(capture, name="capture")
+app.command("facts")(facts)
 app.add_typer(lab, name="lab", help="Real systemd hosts on this machine to try everything on.")
 
 

@@ -23,6 +23,7 @@ from pyinfra.api.state import State
 from declare.invocation import Invocation
 from declare.inventory import hosts as inventory_hosts
 from facts.gather import Answer, gather
+from facts.shell import without_results
 from fleet.declaration import Fleet
 from operations import prepare
 from operations.secrets import SecretError
@@ -85,7 +86,7 @@ def fail(text: str, code: int = 1) -> NoReturn:
 
 def _let_pyinfra_speak() -> None:
     """Outside of its own command pyinfra says nothing: neither why a host is not reached nor what a command prints."""
-    set_echo(typer.echo)
+    set_echo(without_results(typer.echo))
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler())  # stderr
         logger.setLevel(logging.ERROR)

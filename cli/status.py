@@ -1,6 +1,8 @@
 """`fleet status`: what runs where, and whether it is what was declared and proven."""
 
+import datetime
 import json
+from typing import Any
 
 import typer
 
@@ -9,23 +11,35 @@ from declare.invocation import Invocation
 from fleet.node import Installed, NodeFacts
 from operations.show import console, print_table
 
-Row = dict[str, str]
+Row = dict[str, Any]
 
 
-def _row(node: str, lies: Installed, note: str) -> Row:
+def _row(node: str, lies: Installed, note: str | None) -> Row:
     unit = lies.unit
     return {
         "node": node,
         "service": lies.name,
         "unit": f"{unit.active} ({unit.sub})" if unit else "no unit",
-        "release": lies.current or "-",
+        "release": lies.current,
         "proven": "yes" if lies.proven and lies.proven == lies.current else f"no, last was {lies.proven or 'none'}",
-        "previous": lies.previous or "-",
-        "restarts": str(unit.restarts) if unit and unit.restarts is not None else "-",
-        "since": (unit.active_since if unit else None) or "-",
-        "pending": f"{lies.pending.release} until {lies.pending.deadline}" if lies.pending else "-",
+        "previous": lies.previous,
+        "restarts": unit.restarts if unit else None,
+        "since": unit.active_since if unit else None,
+        "pending": {"release": lies.pending.release, "until": _utc(lies.pending.deadline)} if lies.pending else None,
         "note": note,
     }
+
+
+def _utc(seconds: int) -> str:
+    """A time of the node's clock, as a person reads it."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
+
+
+def _cell(value: Any) -> str:
+    """A value of a row for the table."""
+    if isinstance(value, dict):
+        return f"{value['release']} until {value['until']}"
+    return "-" if value is None else str(value)
 
 
 def _rows(node: str, facts: NodeFacts, declared: frozenset[str]) -> list[Row]:
@@ -34,13 +48,13 @@ def _rows(node: str, facts: NodeFacts, declared: frozenset[str]) -> list[Row]:
     rows = []
     for name in sorted(there.keys() | declared):
         lies = there.get(name) or Installed(name=name)
-        note = lies.error or ("not rolled out" if lies.current is None else "-")
+        note = lies.error or ("not rolled out" if lies.current is None else None)
         rows.append(_row(node, lies, note if name in declared else "no longer declared"))
     return rows
 
 
 def _good(row: Row) -> bool:
-    return row["unit"].startswith("active") and row["proven"] == "yes" and row["note"] == "-"
+    return row["unit"].startswith("active") and row["proven"] == "yes" and row["note"] is None
 
 
 def _lock(facts: NodeFacts) -> str | None:
@@ -77,7 +91,7 @@ def _show(rows: list[Row], locks: dict[str, str], unread: dict[str, str], as_jso
         typer.echo(json.dumps({"services": rows, "locks": locks, "unread": unread}, indent=1))
         return
     if rows:
-        print_table(console(), "Services", list(rows[0]), [tuple(row.values()) for row in rows])
+        print_table(console(), "Services", list(rows[0]), [tuple(map(_cell, row.values())) for row in rows])
     else:
         console().print("No service is declared here, and none lies here.")
     for name, held in locks.items():

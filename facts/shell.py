@@ -3,7 +3,9 @@
 Words are quoted here and nowhere else. What is secret goes by stdin: others can read the argv of a shell.
 """
 
+import re
 import shlex
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -14,6 +16,20 @@ from fleet.frozen import Frozen
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
+
+
+_RESULT = re.compile(r"[^\]]*\](?:\x1b\[[0-9;]*m)* [a-z_]+=")
+"""`[a1] seconds=3`: a result of the node script, which our code reads and an operator need not."""
+
+
+def without_results(echo: Callable[..., None]) -> Callable[..., None]:
+    """pyinfra's way to print, without the lines that are results."""
+
+    def quiet(message: Any = None, **how: Any) -> None:
+        if not (isinstance(message, str) and _RESULT.match(message)):
+            echo(message, **how)
+
+    return quiet
 
 
 class Output(Frozen):

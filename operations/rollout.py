@@ -11,10 +11,13 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import gevent
 from gevent.lock import RLock
 from pyinfra.api import operation
+from pyinfra.api.output import set_echo
 
+from facts.shell import without_results
 from fleet.difference import Change
 from fleet.gate import EVERYWHERE
 from operations import interrupt
@@ -37,6 +40,7 @@ def begin(prepare: Callable[[], Run]) -> Run:
     """The one run of this process: prepared by the first host, shared by all. Every host gets the same refusal."""
     with _guard:
         if not _begun:
+            set_echo(without_results(click.echo))
             # pyinfra's own handler exits with 0, in the middle of whatever there is.
             interrupt.listen(lambda: next((run for run in _begun if isinstance(run, Run)), None))
             try:

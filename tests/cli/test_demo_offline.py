@@ -66,4 +66,4 @@ def test_a_fact_of_its_own_is_read_from_a_recording(folder: Path) -> None:
     words = [".venv/bin/pyinfra", "inventory.py", "fact", "facts.topology.Topology"]
     ran = run(folder, words, FLEET="recorded")
     assert ran.returncode == 0, ran.stdout
-    assert '"NV4  X    NODE NODE SYS  SYS  SYS  SYS "' in ran.stdout
+    assert '"GPU1 NV4  X    NODE NODE SYS  SYS  SYS  SYS"' in ran.stdout

@@ -43,6 +43,7 @@ def test_status_shows_what_runs_and_since_when(rolled: RolloutSite) -> None:
         state = rolled.state(node, "llm")
         assert rows[node]["unit"] == "active (running)" and rows[node]["proven"] == "yes"
         assert rows[node]["release"] == state["current"]
+        assert (rows[node]["restarts"], rows[node]["pending"], rows[node]["note"]) == (0, None, None)
     assert told["locks"] == {} and told["unread"] == {}
     table = rolled.fleet_command("status", "llm", "a1")
     assert table.code == 0 and "a1 llm active (running)" in table.plain and "h1" not in table.plain
@@ -68,6 +69,7 @@ def test_stop_start_and_wait(rolled: RolloutSite) -> None:
     before = rolled.state("a1", "llm")
     ran = rolled.fleet_command("stop", "llm", "a1")
     assert (ran.code, "a1/llm: stop: done" in ran.plain) == (0, True), ran.out
+    assert "stopped=" not in ran.plain, "results of the node script are not for people"
     assert rolled.on("a1", f"podman ps --quiet; ls {STATE}/lock 2>/dev/null; true") == ""
     status = rolled.fleet_command("status")
     assert status.code == 2 and "a1 llm inactive (dead)" in status.plain
