@@ -16,7 +16,8 @@ from fleet.checks.engine import cache_config
 from fleet.drift import Case, checks
 from fleet.known import Undecidable
 from fleet.plan import NodeView
-from templates.drawing import STAGES, draw
+from fleet.prediction import Prediction, prediction
+from templates.drawing import draw
 
 HERE = Path(__file__).parent / "audit"
 MARK = {"clean": "✓", "drift": "✗", "unknown": "?"}
@@ -109,6 +110,7 @@ def _gpu(model: str) -> str:
 def _service(case: Case) -> dict[str, Any]:
     lies, service, layout = case.installed, case.plan.service, case.plan.layout
     unit = lies.unit if lies else None
+    expected = prediction(case.plan)
     facts = [
         ("release", (lies.current if lies else None) or "none"),
         ("unit", f"{unit.active} ({unit.sub}), since {unit.active_since or 'never'}" if unit else "none"),
@@ -117,9 +119,10 @@ def _service(case: Case) -> dict[str, Any]:
         ("layout", f"{layout}, partition {layout.partition_text}" if layout else str(case.plan.layout_error)),
         ("context", f"{service.max_model_len:,} tokens, KV cache {service.kv_cache_dtype}"),
         ("KV pool", _pool(case)),
+        ("predicted pool", str(expected) if expected else "the ledger cannot tell"),
         ("proof", str(case.proof.get("summary") or "none") + (f", {when}" if (when := case.proof.get("when")) else "")),
     ]
-    return {"name": service.name, "facts": facts, **_bars(case)}
+    return {"name": service.name, "facts": facts, **_bars(case, expected)}
 
 
 def _pool(case: Case) -> str:
@@ -136,30 +139,43 @@ def _pool(case: Case) -> str:
     )
 
 
-def _bars(case: Case) -> dict[str, Any]:
-    """Memory of each stage, as nvidia-smi tells of the fullest GPU of it."""
-    facts = case.plan.facts
-    seen = {gpu.index: gpu for gpu in facts.nvidia.gpus} if facts else {}
-    stages: dict[int, list[int]] = {}
+PARTS = (("weights", 0), ("KV cache", 2), ("activations, graphs and the rest of what the engine may use", 1))
+
+
+def _bars(case: Case, expected: Prediction | None) -> dict[str, Any]:
+    """Memory of one rank of each stage as the ledger expects it, and what its fullest GPU has in use now."""
+    if expected is None:
+        return {"bars": [], "legend": []}
+    gpus: dict[int, list[int]] = {}
     for rank in case.plan.ranks:
-        stages.setdefault(rank.stage, []).append(rank.gpu)
+        gpus.setdefault(rank.stage, []).append(rank.gpu)
     bars = []
-    for stage, gpus in sorted(stages.items()):
-        known = [
-            gpu for index in gpus if (gpu := seen.get(index)) and gpu.memory_mib and gpu.memory_used_mib is not None
+    for stage in expected.stages:
+        room = max(stage.available, 0)
+        sizes = (stage.weights, room, max(expected.limit - stage.weights - room, 0))
+        parts = [
+            {"percent": round(min(100 * size / expected.gpu, 100), 2), "color": color}
+            for size, (_, color) in zip(sizes, PARTS, strict=True)
         ]
-        if not known:
-            continue
-        fullest = max(known, key=lambda gpu: gpu.memory_used_mib or 0)
-        used, total = (fullest.memory_used_mib or 0) / 1024, (fullest.memory_mib or 0) / 1024
-        parts = [{"percent": round(100 * used / total, 2), "color": stage % STAGES}]
-        name = f"stage {stage} (GPU {', '.join(map(str, gpus))})"
-        words = f"{name}: {used:.1f} of {total:.1f} GiB in use"
-        bars.append({"name": name, "parts": parts, "words": words, "total": f"{used:.1f} of {total:.1f}"})
-    legend = [
-        {"color": stage % STAGES, "name": f"stage {stage}, in use on its fullest GPU"} for stage in sorted(stages)
-    ]
-    return {"bars": bars, "bars_of": "stage", "legend": legend if bars else []}
+        where = ", ".join(map(str, gpus.get(stage.stage, ())))
+        name = f"stage {stage.stage}: layers {stage.first} to {stage.first + stage.layers - 1} on GPU {where}"
+        total = f"{_gib(stage.weights)} + {_gib(room)} of {_gib(expected.gpu)}"
+        words = f"{name}: weights {_gib(stage.weights)}, KV cache {_gib(room)}, of {_gib(expected.gpu)} GiB"
+        bars.append({"name": name, "parts": parts, "words": words, "total": f"{total}{_in_use(case, stage.stage)}"})
+    return {"bars": bars, "legend": [{"color": color, "name": name} for name, color in PARTS]}
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f}"
+
+
+def _in_use(case: Case, stage: int) -> str:
+    """What nvidia-smi tells of the fullest GPU of a stage; nothing where it does not tell."""
+    facts = case.plan.facts
+    mine = {rank.gpu for rank in case.plan.ranks if rank.stage == stage}
+    used = [gpu.memory_used_mib for gpu in facts.nvidia.gpus if gpu.index in mine] if facts else []
+    known = [size for size in used if size is not None]
+    return f"; {max(known) / 1024:.1f} in use" if known else ""
 
 
 def _machine(view: NodeView) -> list[tuple[str, str]]:

@@ -1,0 +1,142 @@
+"""`python -m bench.audit`: an audit of rolled lab hosts beside its floor, and the replay of recorded nodes with gates.
+
+The floor is the audit's own probe, word for word, over one asyncssh connection and one channel a host: what any audit
+that reads as much must take. Its answers are not parsed and nothing is compared.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import yaml
+from rich.console import Console
+
+from bench.measure import Sample, measured, wait_until_idle
+from bench.peers import HERE, VENV, ensure_venv
+from bench.rollout import RESULTS, compile_modules
+from bench.site import MODEL, PROJECT, SERVICE, BenchSite, write_json
+from facts.script import probe_script
+from fleet.node import ProbeRequest, ServiceRequest
+from lab import cgroup, host
+from lab.lab import Lab
+
+RECORDED = PROJECT / "inventory" / "recorded"
+WITHIN_FLOOR, REPLAY_S = 2.0, 10.0
+"""What is to be reached: the audit in so many times the floor's wall time, the replay of 1,000 nodes in so many s."""
+PYINFRA = [str(Path(sys.executable).parent / "pyinfra"), "inventory.py"]
+
+
+def floor_file(site: BenchSite, folder: Path) -> Path:
+    """What floor.py carries out: the probe of an audit on every host."""
+    image = site.image()
+    asked = ServiceRequest(name=SERVICE, model=MODEL, image=f"{image['name']}@{image['digest']}", port=8000)
+    text = probe_script(ProbeRequest(services=(asked,), secret_key="k", deep=True, audit=True)).text
+    hosts = {node.name: {"address": str(node.address), "script": text} for node in site.lab.nodes}
+    path = folder / "audit-floor.json"
+    write_json(path, {**site.access(), "hosts": hosts})
+    return path
+
+
+def recorded_fleet(count: int, folder: Path) -> Path:
+    """So many nodes, each with a recording of its own, made from the recorded ones of the project."""
+    shutil.rmtree(folder, ignore_errors=True)
+    fleet = folder / "inventory" / "many"
+    shutil.copytree(RECORDED / "group_data", fleet / "group_data")
+    shutil.copyfile(RECORDED / "standin.digest", fleet / "standin.digest")
+    kinds = sorted(RECORDED.glob("*.yaml"))
+    for number in range(count):
+        kind = kinds[number % len(kinds)]
+        name = f"{kind.stem}-{number}"
+        declared = yaml.safe_load(kind.read_text())
+        address = f"10.{number // 65000}.{number // 250 % 250}.{number % 250 + 1}"
+        declared |= {"address": address, "recording": f"{name}.probe"}
+        (fleet / f"{name}.yaml").write_text(yaml.safe_dump(declared))
+        shutil.copyfile(kind.with_suffix(".probe"), fleet / f"{name}.probe")
+    return fleet
+
+
+def one(words: list[str], fleet: Path, log: Path, lab: Lab) -> Sample:
+    """One measured run, on a machine that does nothing else."""
+    busy = wait_until_idle()
+    sample = measured(words, {"NO_COLOR": "1", "FLEET": str(fleet)}, log, PROJECT, cgroup.root() / lab.name)
+    print(f"  {log.stem}: wall {sample.wall_s:.2f} s, CPU {sample.cpu_s:.2f} s; busy before: {busy:.0%}", flush=True)
+    return sample
+
+
+def wanted(sample: Sample, text: str, what: str) -> Sample:
+    """RuntimeError where the run did not do its work."""
+    if sample.code != 0 or not re.search(text, sample.out):
+        raise RuntimeError(f"{what}: want {text!r} and exit 0, found exit {sample.code}: {sample.out[-600:]}")
+    return sample
+
+
+def audits(lab: Lab, count: int, runs: int, logs: Path) -> dict[str, list[float]]:
+    """Wall times of the floor and of the audit, in turns, on hosts that were rolled out once."""
+    lab.down()
+    lab.up()
+    folder = lab.folder / "bench"
+    site = BenchSite(lab, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    site.write()
+    fleet = site.fleet("bare")
+    wanted(one([*PYINFRA, "deploy.py", "-y"], fleet, logs / "roll.log", lab), "Result", "the rollout")
+    floor = [str(VENV / "bin/python"), str(HERE / "floor.py"), str(floor_file(site, folder))]
+    times: dict[str, list[float]] = {"floor": [], "audit": []}
+    for run in range(runs):
+        told = one(floor, fleet, logs / f"floor-{run}.log", lab)
+        times["floor"].append(wanted(told, rf"hosts={count} .*failed=0", "the floor").wall_s)
+        told = one([*PYINFRA, "audit.py"], fleet, logs / f"audit-{run}.log", lab)
+        times["audit"].append(wanted(told, f"No drift on {count} nodes", "the audit").wall_s)
+    return times
+
+
+def replays(lab: Lab, count: int, runs: int, logs: Path) -> list[float]:
+    """Wall times of the gates on recorded nodes."""
+    fleet = recorded_fleet(count, lab.folder / "replay")
+    told = [one([*PYINFRA, "gates.py"], fleet, logs / f"replay-{run}.log", lab) for run in range(runs)]
+    return [wanted(sample, r"\d+ pass", "the replay").wall_s for sample in told]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, print, keep. 1 where this machine cannot run a lab or a goal was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.audit", description=__doc__.partition("\n")[0])
+    parser.add_argument("--hosts", type=int, default=60, help="lab hosts that are audited")
+    parser.add_argument("--recorded", type=int, default=1000, help="recorded nodes that are replayed")
+    parser.add_argument("--runs", type=int, default=5, help="of each; the median counts")
+    parser.add_argument("--lab", default="bench", help="name of the lab that is booted")
+    asked = parser.parse_args(words)
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    try:
+        host.require_fit()
+    except host.LabError as error:
+        out.print(f"the bench needs the lab: {error}")
+        return 1
+    ensure_venv()
+    compile_modules()
+    logs = RESULTS / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    lab = Lab(asked.lab, asked.hosts)
+    try:
+        times = audits(lab, asked.hosts, asked.runs, logs)
+        replay = replays(lab, asked.recorded, asked.runs, logs)
+    finally:
+        lab.down()
+    floor, audit, again = (median(values) for values in (times["floor"], times["audit"], replay))
+    figures = {"cores": os.cpu_count(), "hosts": asked.hosts, "recorded": asked.recorded, **times, "replay": replay}
+    write_json(RESULTS / "audit.json", figures)
+    out.print(f"\naudit of {asked.hosts} hosts: {audit:.2f} s; floor {floor:.2f} s; ratio {audit / floor:.2f}")
+    out.print(f"replay of {asked.recorded} recorded nodes with all gates: {again:.2f} s")
+    goals = [(f"audit within {WITHIN_FLOOR} times the floor", audit <= WITHIN_FLOOR * floor)]
+    goals.append((f"replay under {REPLAY_S:.0f} s", again < REPLAY_S))
+    for text, reached in goals:
+        out.print(f"  {'reached' if reached else '[bold red]missed[/] '}  {text}")
+    return 0 if all(reached for _, reached in goals) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
