@@ -74,6 +74,8 @@ def test_a_canary_that_misbehaves_gets_its_old_release_back(rolled: RolloutSite,
     told = json.loads(path.read_text())
     rows = {row["node"]: row for row in told["results"]}
     assert {node: row["status"] for node, row in rows.items()} == {"a1": "restored", "h1": "untouched"}
+    assert {node: row["release"] for node, row in rows.items()} == {node: before[node]["current"] for node in rows}
+    assert not re.search(r"\b(seconds|undone|active)=", ran.plain), "results of the node script are not for people"
     assert why in rows["a1"]["proof"], rows["a1"]["proof"]
     assert f"{before['a1']['current']} was restored and proved itself" in told["stopped"]
     assert re.search(r"Result node .* a1 llm .* restored .* h1 llm .* untouched .* stopped: a1/llm: ", ran.plain)
