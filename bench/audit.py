@@ -64,7 +64,8 @@ def one(words: list[str], fleet: Path, log: Path, lab: Lab) -> Sample:
     """One measured run, on a machine that does nothing else."""
     busy = wait_until_idle()
     sample = measured(words, {"NO_COLOR": "1", "FLEET": str(fleet)}, log, PROJECT, cgroup.root() / lab.name)
-    print(f"  {log.stem}: wall {sample.wall_s:.2f} s, CPU {sample.cpu_s:.2f} s; busy before: {busy:.0%}", flush=True)
+    times = f"wall {sample.wall_s:.2f} s, CPU {sample.cpu_s:.2f} s, hosts' CPU {sample.hosts_cpu_s:.2f} s"
+    print(f"  {log.stem}: {times}; busy before: {busy:.0%}", flush=True)
     return sample
 
 
