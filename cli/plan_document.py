@@ -94,7 +94,7 @@ def _stages(held: Capacity) -> list[dict[str, Any]]:
 def _rejected(one: Rejected) -> dict[str, Any]:
     sizes = one.candidate.sizes
     return {
-        "layout": str(sizes),
+        "layout": one.name.partition(" ")[0],
         "partition": list(one.candidate.partition) if sizes.pp > 1 else None,
         "pool_tokens": one.candidate.pool,
         "reason": one.reason,

@@ -122,5 +122,5 @@ def _rejected(out: Console, rejected: tuple[Rejected, ...]) -> None:
     for one in rejected:
         pool = one.candidate.pool
         held = "-" if pool is None or pool < 0 else f"{pool:,} tokens"
-        table.add_row(str(one.candidate), held, escape(one.reason.partition("; ")[0]))
+        table.add_row(one.name, held, escape(one.reason.partition("; ")[0]))
     out.print(table)

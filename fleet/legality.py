@@ -41,10 +41,11 @@ def _quantisation(sizes: Sizes, widths: Widths) -> Iterator[str]:
     group = widths.quantisation_group
     if not group or widths.padded:
         return
-    for what, width in (("intermediate size", widths.intermediate), ("expert size", widths.expert)):
-        if width and width % sizes.tp == 0 and width // sizes.tp % group:
-            shard = width // sizes.tp
-            yield f"{what} {width:,} / {sizes.tp} = {shard:,} is no multiple of the quantisation group of {group}"
+    # Experts are spread over the DP ranks as well (vLLM `flatten_tp_across_dp_and_pcp`).
+    spread = (("intermediate size", widths.intermediate, sizes.tp), ("expert size", widths.expert, sizes.tp * sizes.dp))
+    for what, width, ranks in spread:
+        if width and width % ranks == 0 and width // ranks % group:
+            yield f"{what} {width:,} / {ranks} = {width // ranks:,} is no multiple of the quantisation group of {group}"
 
 
 def _stages(pp: int, model: Architecture) -> Iterator[str]:

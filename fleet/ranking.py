@@ -21,8 +21,15 @@ class Rejected(Frozen):
     candidate: Candidate
     reason: str
 
+    @property
+    def name(self) -> str:
+        """The layout; without its replicas where one alone cannot be, for then no number of them can."""
+        one = self.candidate
+        alone = one.sizes.model_copy(update={"dp": 1})
+        return str(one.model_copy(update={"sizes": alone}) if one.problem else one)
+
     def __str__(self) -> str:
-        return f"{self.candidate}: {self.reason}"
+        return f"{self.name}: {self.reason}"
 
 
 class Choice(Frozen):

@@ -56,7 +56,7 @@ def test_resident_requests_are_rounded_down_and_the_note_says_what_they_are_not(
 def test_every_rejected_layout_has_its_reason(glm: Any) -> None:
     reasons = {(one["layout"], str(one["partition"])): one["reason"] for one in glm["rejected"]}
     assert reasons["TP4/PP2", "[39, 39]"] == "stage 1 starts on layer 39, which shares layer 38's indices"
-    assert reasons["TP4/PP1/DP2", "None"].startswith("weights 100.") and "exceed 75.3" in reasons["TP4/PP1/DP2", "None"]
+    assert reasons["TP4/PP1", "None"].startswith("weights 100.") and "exceed 75.3" in reasons["TP4/PP1", "None"]
     assert all(one["reason"] for one in glm["rejected"])
 
 

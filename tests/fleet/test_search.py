@@ -190,6 +190,13 @@ def test_experts_are_held_against_the_group_and_dense_layers_beside_them_are_not
     narrow = reasons(asked(config("glm-dsa-78", moe_intermediate_size=1_536), A100, **GLM_AS_RUN).choice())
     assert "expert size 1,536 / 8 = 192 is no multiple of the quantisation group of 128" in narrow["TP8/PP1"]
     assert "group" not in reasons(glm(max_model_len=524_288).choice())["TP8/PP1"]
+    assert "expert size 1,536 / 8 = 192 is no multiple" in narrow["TP4/PP1/DP2"]
+
+
+def test_a_replica_that_cannot_be_is_told_without_its_number() -> None:
+    found = glm(max_model_len=524_288).choice()
+    assert {"TP4/PP1", "TP1/PP1"} <= {one.name for one in found.rejected}
+    assert "TP4/PP1: weights 100." in " ".join(map(str, found.rejected))
 
 
 def test_kv_heads_and_the_padded_vocabulary_must_divide_too() -> None:
