@@ -55,6 +55,6 @@ clean:
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m cli.clean; \
 	elif grep -qs '"$(CURDIR)/.lab/' /run/vllm-fleet-lab/*/lab.json; then \
 	    echo 'a lab of this folder runs, and .venv, which can end it, is gone: make venv, then make clean' >&2; exit 1; fi
-	@rm -rf $(VENV) .lab .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info pyinfra-debug.log bench/.venv bench/results
+	@rm -rf $(VENV) .lab .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info pyinfra-debug.log verified bench/.venv bench/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo 'clean: .venv, .lab and caches of this folder are gone'

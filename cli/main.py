@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.ab import app as ab
+from cli.capacity import capacity
 from cli.capture import app as capture
 from cli.check_argv import check_argv
 from cli.compare import compare
@@ -130,6 +132,8 @@ app.command("manifest")(manifest)
 app.command("plan")(plan)
 app.command("compare")(compare)
 app.command("pool")(pool)
+app.command("capacity")(capacity)
+app.add_typer(ab, name="ab")
 app.command("degenerate")(degenerate)
 app.command("check-argv")(check_argv)
 app.command("upgrade")(upgrade)

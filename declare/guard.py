@@ -9,7 +9,7 @@ from declare.problem import choice
 
 READ_ONLY = ("debug-inventory", "fact", "exec")
 """Operations of pyinfra's command that do not ask for a confirmation."""
-LOOKING = ("gates.py", "audit.py")
+LOOKING = ("gates.py", "audit.py", "verify.py")
 """Verbs of ours that change nothing, and end before pyinfra could ask."""
 
 

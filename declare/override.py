@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from declare.located import Located, Origin, locate
 from declare.problem import found, line, unknown
 from declare.validate import build
-from fleet.declaration import Waiver
+from fleet.declaration import Count, Waiver
 from fleet.frozen import Frozen
 
 LAYOUT = ("tp", "pp", "dp", "partition", "device_order")
@@ -56,9 +56,12 @@ NAMES = (
     "html",
     "history",
     "waive",
+    "probes",
+    "trials",
+    "seconds",
 )
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
-LISTS = ("proof", "batches")
+LISTS = ("proof", "batches", "probes")
 CONNECTION_REFUSED = {
     "ssh_hostname": "the address in NODE.yaml: one address for a whole fleet would make all nodes one",
     "ssh_strict_host_key_checking": "host keys that are always checked",
@@ -89,7 +92,13 @@ class Overrides(Frozen):
     html: str | None = None
     """Path of an audit's HTML report."""
     history: str | None = None
-    """Folder that keeps audits, one JSON file each."""
+    """Folder that keeps audits, or what verify.py found, one JSON file each."""
+    probes: tuple[str, ...] = ()
+    """What verify.py asks with; empty: the policy's proof."""
+    trials: int | None = None
+    """How often a probe of verify.py that counts asks."""
+    seconds: int | None = None
+    """Time of each probe of verify.py; None: the policy's proof_s."""
 
     def rollout_layer(self) -> Located:
         """The last layer of the rollout's policy."""
@@ -173,6 +182,9 @@ class _OfOneRun(Frozen):
     reboot: bool = False
     html: str | None = None
     history: str | None = None
+    probes: tuple[str, ...] = ()
+    trials: Count | None = None
+    seconds: Count | None = None
     waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
 
 
@@ -180,7 +192,7 @@ def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides
     """The overrides in `data`, which pyinfra has parsed (`true`, `8`, JSON, text). Values are validated when merged."""
     known = {name: value for name, value in data.items() if name in NAMES}
     problems.extend(_strangers(data))
-    run = {name: locate(known[name], option(name)) for name in _OfOneRun.model_fields if name in known}
+    run = {name: _given(name, known[name]) for name in _OfOneRun.model_fields if name in known}
     own = build(_OfOneRun, Located(run, Origin()), problems) or _OfOneRun()
     waivers = [waiver for text in own.waive if (waiver := _waiver(text, own.service, problems)) is not None]
     return Overrides(
@@ -197,6 +209,9 @@ def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides
         reboot=own.reboot,
         html=own.html,
         history=own.history,
+        probes=own.probes,
+        trials=own.trials,
+        seconds=own.seconds,
     )
 
 

@@ -205,6 +205,13 @@ class Hook(Frozen):
     on: Literal["controller", "node"] = "controller"
 
 
+class Heartbeat(Frozen):
+    """A token is asked for once a minute; after so many misses one after the other the service is restarted."""
+
+    deadline_s: Annotated[Integer, Field(ge=1, le=600)] = 30
+    misses: Count = 3
+
+
 class ServicePolicy(Frozen):
     """How one service is started, drained and proven. Times in seconds."""
 
@@ -216,16 +223,20 @@ class ServicePolicy(Frozen):
     drain: Hook | None = None
     undrain: Hook | None = None
     drain_s: Annotated[Integer, Field(ge=0)] = 300
-    proof: tuple[str, ...] = ("completion",)
+    proof: tuple[str, ...] = ("smoke", "degeneration")
     """Probes that a fresh start must pass, by file name in probes/. `/health` is always awaited."""
-    proof_s: Count = 120
+    proof_s: Count = 600
     """How long each probe may take."""
+    proof_trials: Annotated[Integer, Field(ge=31)] = 40
+    """Answers of a degeneration run. With fewer than 31 a fault in a fifth of them is missed in more than 1 of 100."""
     undo_margin_s: Count = 60
     """What the node waits for a proof beyond all that a start may take, before it undoes by itself."""
     replicas: Count = 1
     """Different nodes that the service must be placed on at least."""
     mixed: tuple[Literal["image", "driver", "gpus"], ...] = ()
     """In what its replicas may differ."""
+    heartbeat: Heartbeat | None = None
+    """None: nobody watches. Never during `start_budget_s` from the start of the process, nor while a rollout proves."""
     last_replica: Literal["keep", "take"] = "keep"
     """May the only proven replica of this service be restarted?"""
 

@@ -35,6 +35,7 @@ def judge(text: str, finish_reason: str | None, max_tokens: int | None = None) -
 
     `max_tokens` is what the answer was allowed, in tokens; it decides only where there is no text.
     """
+    text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text that can be shown
     ended = finish_reason in ENDED
     checks: list[Callable[[str, bool], str | None]] = [_loop, _closed, _nothing_new, _markers]
     if not text.strip():

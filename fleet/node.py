@@ -208,6 +208,8 @@ class Installed(Frozen):
     unit: Unit | None = None
     proof: str | None = None
     """proof.json of the current release, word for word."""
+    verified: str | None = None
+    """verify.json of the current release, word for word: what verify.py found last."""
     error: str | None = None
 
 

@@ -81,12 +81,12 @@ class Sample(Frozen):
 def degraded(now: Sample, before: Sample | None = None) -> bool:
     """Is this too bad to go on?
 
-    Two bad answers are, unless a baseline shows that some are normal for this model; then only what is significantly
-    worse than it. A baseline without a bad answer makes nothing milder: two bad ones are too many beside it as well.
+    Two bad answers are, unless a baseline had two or more itself and so shows that some are normal for this model; then
+    only what is significantly worse. A good baseline makes nothing milder, and a significant difference always counts.
     """
-    if before is not None and worse(now.bad, now.trials, before.bad, before.trials) < SIGNIFICANCE:
-        return now.bad > 0
-    return now.bad > ALLOWED and (before is None or before.bad == 0)
+    if before is not None and now.bad and worse(now.bad, now.trials, before.bad, before.trials) < SIGNIFICANCE:
+        return True
+    return now.bad > ALLOWED and (before is None or before.bad <= ALLOWED)
 
 
 def chance_of_missing(trials: int, rate: float, before: Sample | None = None) -> float:

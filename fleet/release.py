@@ -12,6 +12,8 @@ from fleet.patch import Applied, Patch, full_version
 from fleet.plan import Plan
 from fleet.systemd import environment_file
 
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where an engine is asked on its own node that listens on all addresses."""
 UNIT, ENV, SECRETS, PLAN, PATCHES = "unit", "env", "secrets.env", "plan.json", "patches.json"
 
 
@@ -57,6 +59,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "command": list(container_argv(plan)),
         "policy": plan.service.policy.model_dump(mode="json", include={"start_budget_s", "stop_grace_s"}),
     }
+    if (beat := plan.service.policy.heartbeat) is not None:
+        host = EVERYWHERE.get(plan.service.host, plan.service.host)
+        # One text, that the node's own script reads without a parser of JSON.
+        document["heartbeat"] = f"{host} {plan.service.port} {beat.deadline_s} {beat.misses} {plan.service.served_name}"
     if plan.patches:
         document["patches"] = [_patch_document(patch, plan.service.image.engine) for patch in plan.patches]
     return document

@@ -12,6 +12,7 @@ from facts.parse.start_log import parse_start
 from facts.shell import Output, run
 from fleet.command import NODE_SCRIPT
 from operations.drain import HookError, call_hook, wait_for_requests
+from operations.proof import found_before, now_and_then
 from operations.run import Result, Run
 from operations.steps import Step
 from operations.stored import StoredError, read_stored
@@ -67,9 +68,15 @@ class Turn:
         """Every probe of the policy in order, up to the first that fails."""
         evidence: list[Evidence] = []
         for name in step.policy.proof:
-            limits = Limits(total_s=step.policy.proof_s)
+            limits = Limits(
+                total_s=step.policy.proof_s,
+                trials=step.policy.proof_trials if name == "degeneration" else None,
+                before=found_before([step.old.proof, step.old.verified] if step.old else [], name),
+            )
             try:
-                evidence.append(load(name, self.probes)(endpoint, limits))
+                evidence.append(
+                    load(name, self.probes)(endpoint, limits, now_and_then(lambda text: self.say(step, text)))
+                )
             except ProbeNotLoaded as error:
                 evidence.append(Evidence(probe=name, passed=False, wanted="a probe", found=str(error), seconds=0))
             self.say(step, str(evidence[-1]))

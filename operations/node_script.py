@@ -17,7 +17,13 @@ from fleet.node import NodeFacts
 
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE.parent / "templates"
-_UNITS = ("vllm-fleet-undo@.service", "vllm-fleet-undo@.timer", "vllm-fleet-boot.service")
+_UNITS = (
+    "vllm-fleet-undo@.service",
+    "vllm-fleet-undo@.timer",
+    "vllm-fleet-boot.service",
+    "vllm-fleet-heartbeat@.service",
+    "vllm-fleet-heartbeat@.timer",
+)
 _END = "# the end, whole"
 
 Files = Mapping[str, tuple[str, str]]

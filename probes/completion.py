@@ -3,7 +3,6 @@
 `/health` is 200 before the first forward pass ever ran, so only a real completion proves an engine.
 """
 
-import json
 import time
 
 from pydantic import JsonValue
@@ -12,6 +11,7 @@ from fleet.degeneration import judge
 from probes.ask import Answer, ask
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, get, shortened
+from probes.served import models
 
 SETTLE_S = 0.3
 """An engine that dies of its last answer takes a moment to be gone."""
@@ -25,7 +25,7 @@ def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
     times = f"{limits.answers} answers" if limits.answers > 1 else "an answer"
     wanted, passed = f"{times} of {endpoint.model} within {limits.total_s:g} s", False
     try:
-        details["models"] = list(served(endpoint, deadline))
+        details["models"] = list(models(endpoint, deadline))
         for _ in range(limits.answers):
             answer = ask(endpoint, QUESTION, limits, deadline)
             details.update(_told(endpoint, answer))
@@ -43,19 +43,6 @@ def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
         seconds=deadline.passed_s,
         details=details,
     )
-
-
-def served(endpoint: Endpoint, deadline: Deadline) -> list[str]:
-    """Names that the engine serves; the wanted one must be among them."""
-    url = f"{endpoint.url}/v1/models"
-    text = get(url, deadline, endpoint.headers)
-    try:
-        names = [str(model["id"]) for model in json.loads(text)["data"]]
-    except (ValueError, KeyError, TypeError):
-        raise ExchangeError(f"a list of models from {url}", shortened(text) or "no text") from None
-    if endpoint.model not in names:
-        raise ExchangeError(f"model {endpoint.model} at {url}", ", ".join(names) or "no model")
-    return names
 
 
 def refuse_loop(answer: Answer) -> None:

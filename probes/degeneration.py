@@ -13,6 +13,7 @@ from probes.ask import Answer, chat
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, shortened
 from probes.load import Say
+from probes.served import room
 from probes.side_by_side import Outcome, together
 
 TRIALS = 40
@@ -40,7 +41,11 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
     `limits.before` is the same run of a good engine. Any answer that fails (HTTP, a cut stream) fails the probe.
     """
     deadline = Deadline(limits.total_s, limits.connect_s)
-    trials, tokens = limits.trials or TRIALS, limits.max_tokens or MAX_TOKENS
+    trials, error = limits.trials or TRIALS, None
+    try:
+        tokens = limits.max_tokens or room(endpoint, deadline, MAX_TOKENS)
+    except ExchangeError as failed:
+        tokens, error = MAX_TOKENS, failed
     width = max(limits.concurrency or (WIDTH,))
     before = baseline(limits.before)
 
@@ -49,16 +54,18 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
 
     step = max(1, trials // 5)
     outcomes = together(
-        one, range(trials), width, deadline, told=lambda n: say(f"{n} of {trials} answers") if n % step == 0 else None
+        one,
+        range(0 if error else trials),
+        width,
+        deadline,
+        told=lambda n: say(f"{n} of {trials} answers") if n % step == 0 else None,
     )
     whys = [_why(each.value, tokens) for each in outcomes if each.value is not None]
     now = Sample(bad=sum(why is not None for why in whys), trials=max(1, len(whys)))
     missing = chance_of_missing(trials, 0.2, before)
     beside = f" beside {before.bad} of {before.trials} before" if before else ""
-    wanted = (
-        f"{trials} answers that end and do not loop{beside} (chance to miss a fault in a fifth of them: {missing:.2g})"
-    )
-    error = next((each.error for each in outcomes if each.error is not None), None)
+    wanted = f"{trials} answers that end and do not loop{beside}"
+    error = error or next((each.error for each in outcomes if each.error is not None), None)
     if error is not None or len(whys) < trials:
         found = f"{len(whys)} of {trials} answers, {now.bad} bad, then {_broke(error, deadline)}"
         too_bad = False
@@ -66,6 +73,7 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
         too_bad = degraded(now, before)
         why = next((why for why in whys if why), None)
         found = f"{now}{beside}" + (f": {shortened(why)}" if why else "")
+        found += f"; chance to miss a fault in a fifth of the answers: {missing:.2g}"
     return Evidence(
         probe="degeneration",
         passed=error is None and len(whys) == trials and not too_bad,

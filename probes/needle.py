@@ -1,14 +1,14 @@
 """Facts hidden at depths of long contexts: what is still found, by length and depth, in tokens as the engine counts."""
 
-import json
 import random
 
 from pydantic import JsonValue
 
 from probes.ask import chat
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, get, shortened
+from probes.exchange import Deadline, ExchangeError, shortened
 from probes.load import Say
+from probes.served import max_model_len
 from probes.side_by_side import together
 
 DEPTHS = (0.05, 0.5, 0.95)
@@ -31,10 +31,12 @@ _WHEN = ("before the rain begins", "while the others sleep", "as every Tuesday",
 def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evidence:
     """Passes where every needle is found. Lengths: `limits.lengths`, or shares of the engine's max_model_len."""
     deadline = Deadline(limits.total_s, limits.connect_s)
-    tokens = limits.max_tokens or TOKENS
     rows: list[dict[str, JsonValue]] = []
     try:
         longest = max_model_len(endpoint, deadline)
+        if longest is None:
+            raise ExchangeError(f"max_model_len of {endpoint.model} from {endpoint.url}/v1/models", "none")
+        tokens = limits.max_tokens or min(TOKENS, longest // 4)
         lengths = limits.lengths or tuple(sorted({max(256, int(longest * share)) for share in SHARES}))
         lengths = tuple(sorted({min(length, longest - tokens) for length in lengths}))
         if lengths[0] < ROOM * 2:
@@ -69,20 +71,6 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
         seconds=deadline.passed_s,
         details={"needles": rows, "found": sum(bool(row["found"]) for row in rows), "looked": len(rows)},
     )
-
-
-def max_model_len(endpoint: Endpoint, deadline: Deadline) -> int:
-    """The longest context of the service in tokens, from /v1/models."""
-    url = f"{endpoint.url}/v1/models"
-    text = get(url, deadline, endpoint.headers)
-    try:
-        lengths = {model["id"]: model.get("max_model_len") for model in json.loads(text)["data"]}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ExchangeError(f"a list of models from {url}", shortened(text) or "no text") from None
-    length = lengths.get(endpoint.model)
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise ExchangeError(f"max_model_len of {endpoint.model} at {url}", shortened(text))
-    return length
 
 
 def _haystack(rng: random.Random, sentences: int) -> list[str]:

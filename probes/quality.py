@@ -12,8 +12,9 @@ from pydantic import JsonValue
 
 from probes.ask import chat
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, shortened
+from probes.exchange import Deadline, ExchangeError, shortened
 from probes.load import Say
+from probes.served import room
 from probes.side_by_side import together
 
 TOKENS = 1024
@@ -92,7 +93,11 @@ ITEMS = (
 
 def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evidence:
     """Passes where enough items are right: all but one of twelve, or no fewer than in `limits.before`."""
-    deadline, tokens = Deadline(limits.total_s, limits.connect_s), limits.max_tokens or TOKENS
+    deadline = Deadline(limits.total_s, limits.connect_s)
+    try:
+        tokens, error = limits.max_tokens or room(endpoint, deadline, TOKENS), None
+    except ExchangeError as failed:
+        tokens, error = TOKENS, failed
 
     def one(item: Item) -> tuple[bool, str]:
         roles = ("user", "assistant")
@@ -103,11 +108,11 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
         return good, endpoint.hide(shortened(answer.said))
 
     items: dict[str, JsonValue] = {}
-    outcomes = together(one, ITEMS, max(limits.concurrency or (4,)), deadline)
+    outcomes = [] if error else together(one, ITEMS, max(limits.concurrency or (4,)), deadline)
     for item, each in zip(ITEMS, outcomes, strict=False):
         if each.value is not None:
             items[item.name] = {"right": each.value[0], "said": each.value[1]}
-    error = next((each.error for each in outcomes if each.error is not None), None)
+    error = error or next((each.error for each in outcomes if each.error is not None), None)
     right = sum(each.value[0] for each in outcomes if each.value is not None)
     usual = _usual(limits.before)
     enough = len(usual & set(_right(items))) >= len(usual) - 1 if usual else right >= ENOUGH

@@ -9,8 +9,11 @@ from probes.ask import Answer, ToolCall, chat
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, shortened
 from probes.load import Say
+from probes.served import room
 
 ROUNDS = 3
+LONGEST = 5
+"""Rounds of one conversation."""
 TOKENS = 1024
 CITIES = ("Oslo", "Lima", "Hanoi", "Accra", "Turin", "Quito", "Perth", "Kyoto", "Leeds", "Izmir", "Cork", "Riga")
 TOOL = {
@@ -31,12 +34,14 @@ TOOL = {
 def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evidence:
     """Passes where each of `limits.trials` rounds (default 3) is a right call and a right use of its result."""
     deadline, rounds = Deadline(limits.total_s, limits.connect_s), limits.trials or ROUNDS
-    tokens = limits.max_tokens or TOKENS
     messages: list[dict[str, Any]] = []
     wanted, passed, done = f"{rounds} tool calls and answers from their results", False, 0
     details: dict[str, JsonValue] = {"rounds": rounds}
     try:
+        tokens = limits.max_tokens or room(endpoint, deadline, TOKENS)
         for done in range(rounds):
+            if done % LONGEST == 0:
+                messages.clear()  # a conversation that went on for a hundred rounds would be about its length
             text = _round(endpoint, messages, done, tokens, deadline)
             say(f"round {done + 1} of {rounds}: {text}")
         done, passed, found = rounds, True, f"{rounds} of {rounds}, the last {text}"
@@ -80,7 +85,9 @@ def _called(answer: Answer, city: str) -> ToolCall:
     """The one call of an answer, if it is the right one."""
     wanted = f'a call of get_temperature with {{"city": "{city}"}}'
     if not answer.tool_calls:
-        raise ExchangeError(f"{wanted} (does the engine run with --enable-auto-tool-choice?)", _told(answer))
+        raise ExchangeError(
+            f"{wanted} (does the engine run with --enable-auto-tool-choice and --tool-call-parser?)", _told(answer)
+        )
     call = answer.tool_calls[0]
     shown = shortened(f"{call.name}({call.arguments})")
     if not call.id or answer.finish_reason != "tool_calls":

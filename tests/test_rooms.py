@@ -45,7 +45,7 @@ def test_the_core_reads_no_clock_no_file_and_no_network() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["deploy.py", "rollback.py", "deliver.py", "bootstrap.py", "inventory.py", "config.py"]
+    "verb", ["deploy.py", "rollback.py", "verify.py", "deliver.py", "bootstrap.py", "inventory.py", "config.py"]
 )
 def test_the_verbs_need_no_lab(verb: str) -> None:
     assert not imported(PROJECT / verb) & {"lab", "cli"}

@@ -181,7 +181,7 @@ def _installed(
         errors.append(f"systemctl told nothing about {unit_name(name)}")
     folder = f"{STATE}/{name}/releases/{current}/"
     unit_path = f"/etc/systemd/system/{unit_name(name)}"
-    proof = files.get(f"{folder}proof.json")
+    proof, verified = (files.get(f"{folder}{file}") for file in ("proof.json", "verify.json"))
     return Installed(
         name=name,
         current=current,
@@ -195,6 +195,7 @@ def _installed(
         secrets=secrets,
         unit=units.get(unit_name(name)),
         proof=proof.text if proof else None,
+        verified=verified.text if verified else None,
         error="; ".join(errors) or None,
     )
 

@@ -3,7 +3,7 @@
 section_files() {
     local name file files=()
     for name in "${!currents[@]}"; do
-        for file in unit env plan.json proof.json secrets.env patches.json; do
+        for file in unit env plan.json proof.json verify.json secrets.env patches.json; do
             add_file "$state/$name/releases/${currents[$name]}/$file"
         done
     done

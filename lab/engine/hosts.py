@@ -67,6 +67,13 @@ def service(digest: str, python: Path, **settings: Any) -> dict[str, Any]:
         "numa_bind": False,
         "shm_gib": 1,
         "mounts": image.mounts(python),
-        "policy": {"start_budget_s": 900, "stop_grace_s": 5, "proof_s": 60, "drain_s": 5, "last_replica": "take"},
+        "policy": {
+            "start_budget_s": 900,
+            "stop_grace_s": 5,
+            "proof": ["completion"],  # what a tiny random model says at temperature 0.8 is degenerate
+            "proof_s": 60,
+            "drain_s": 5,
+            "last_replica": "take",
+        },
     }
     return {**own, **settings}

@@ -181,3 +181,14 @@ verb_confirm() { # SERVICE ID; proof.json on stdin
   result proven "$2"
   result previous "$previous"
 }
+
+verb_verified() { # SERVICE ID; verify.json on stdin
+  local found
+  found=$(cat)
+  [[ $found ]] || die "verified: want what was found on stdin, found nothing"
+  complete "$1" "$2" || die "release $2 of $1 is not complete on this node"
+  service_lock "$1"
+  is_current "$1" "$2" || die "$2 of $1 is no longer current: it was replaced while it was asked"
+  write_line "$STATE/$1/releases/$2/verify.json" "$found" || die "cannot write verify.json; is the disk full?"
+  result verified "$2"
+}

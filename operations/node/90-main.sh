@@ -1,6 +1,6 @@
 declare -A VERBS=( # verb -> what it takes; a word in brackets may be left out
-  [stage]="SERVICE ID" [activate]="SERVICE ID SECONDS RUN" [confirm]="SERVICE ID"
-  [undo]="SERVICE [REASON]" [undo-due]="SERVICE" [boot-undo]=""
+  [stage]="SERVICE ID" [activate]="SERVICE ID SECONDS RUN" [confirm]="SERVICE ID" [verified]="SERVICE ID"
+  [undo]="SERVICE [REASON]" [undo-due]="SERVICE" [heartbeat]="SERVICE" [boot-undo]=""
   [start]="SERVICE" [stop]="SERVICE" [drop]="SERVICE"
   [lock]="HOLDER RUN SECONDS" [renew]="RUN SECONDS" [unlock]="RUN" [wait-health]="PORT [HOST]" [measured]="SERVICE"
 )

@@ -38,7 +38,8 @@ def test_the_first_demo_boots_rolls_out_asks_and_shows(elsewhere: Elsewhere) -> 
         assert f"{service}: 'The answer is 42.'" in text
     table = text[text.index("What serves now") :]
     assert "node service layout partition release endpoint proof" in table
-    row = r"a1 glm TP4/PP2 42,36 [0-9a-f]{16} http://10\.231\.0\.11:8000 completion \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"
+    row = r"a1 glm TP4/PP2 42,36 [0-9a-f]{16} http://10\.231\.0\.11:8000 smoke, degeneration "
+    row += r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"
     assert re.search(row, table)
     assert "h1 qwen TP8/PP1 - " in table
     assert "l1 llama TP4/PP1 - " in table

@@ -85,7 +85,11 @@ def test_the_repetition_at_the_end_is_found(unit: str, times: int, before: str) 
     assert all(tail[i] == tail[i - period] for i in range(period, len(tail)))
 
 
-@given(st.text(max_size=400), st.sampled_from([*BOTH, None]), st.none() | st.integers(1, 100))
+@given(
+    st.text(st.characters(codec=None, categories=None), max_size=400),
+    st.sampled_from([*BOTH, None]),
+    st.none() | st.integers(1, 100),
+)
 def test_any_text_gets_a_judgement(text: str, reason: str | None, limit: int | None) -> None:
     assert judge(text, reason, limit).why
 
@@ -111,3 +115,7 @@ def test_a_long_answer_is_judged_as_well() -> None:
 )
 def test_a_short_answer_that_was_cut_is_judged_as_well(text: str, looped: bool) -> None:
     assert judge(text, "length", 32).degenerate is looped
+
+
+def test_half_a_pair_of_surrogates_is_judged_as_well() -> None:
+    assert judge("\ud800 and again " * 40, "length").degenerate

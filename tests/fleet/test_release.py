@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from fleet.command import STATE
+from fleet.declaration import Heartbeat
 from fleet.difference import Change, compare, expected_files, plan_words, removals
 from fleet.node import Installed, NodeFacts, OwnFile, Pending
 from fleet.plan import Plan
 from fleet.release import ENV, PLAN, SECRETS, UNIT, Release, make_release, plan_document, secrets_mark
+from templates.render import render_unit
 from tests.fleet.builders import facts, fleet_with, installed
 
 TEXT = "[Unit]\n"
@@ -159,3 +161,13 @@ def test_a_service_that_is_no_longer_declared_is_shown_as_a_removal() -> None:
     (found,) = removals("a1", facts(services=(installed(), installed("old"))), frozenset({"glm"}))
     assert (found.service, found.kind) == ("old", "remove")
     assert "prune=true" in found.words[1]
+
+
+def test_a_watched_service_wants_its_heartbeat_and_tells_its_node_where_to_ask() -> None:
+    quiet = plan()
+    policy = quiet.service.policy.model_copy(update={"heartbeat": Heartbeat(deadline_s=20, misses=4)})
+    watched = quiet.model_copy(update={"service": quiet.service.model_copy(update={"policy": policy})})
+    text = plan_document(watched)["heartbeat"]
+    assert text == f"127.0.0.1 {quiet.service.port} 20 4 {quiet.service.served_name}"
+    assert f"Wants=vllm-fleet-heartbeat@{quiet.service.name}.timer" in render_unit(watched)
+    assert "heartbeat" not in plan_document(quiet) and "heartbeat" not in render_unit(quiet)

@@ -58,7 +58,7 @@ def test_back_and_forth_and_on(rolled: RolloutSite) -> None:
         assert back[node] | {"pid": ""} == {**first[node], "previous": second[node]["current"], "pid": ""}
     assert rolled.engine("a1", "llm")[0] == rolled.plan("a1", "llm")["argv"]
     assert "Result of the rollback" in ran.plain and "http://10." in ran.plain
-    assert ran.plain.count(":8000 proven completion") == 2
+    assert ran.plain.count(":8000 proven smoke") == 2
     forth = rollback(rolled, "--limit", "a1")
     assert forth.code == 0, forth.out
     assert look(rolled)["a1"]["current"] == second["a1"]["current"]

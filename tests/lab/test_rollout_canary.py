@@ -120,3 +120,19 @@ def test_a_first_release_that_fails_leaves_nothing_that_runs_or_starts(rolled: R
         words = rolled.on(node, f"({script}) 2>/dev/null; true").split()
         assert "fresh" not in " ".join(words) and "current" not in words, f"{node}: {words}"
         assert words.count("inactive") == 1 and "8001" not in " ".join(words), f"{node}: {words}"
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_an_engine_that_loops_in_a_fifth_of_its_answers_never_reaches_the_second_host(
+    rolled: RolloutSite, seed: str
+) -> None:
+    """The same decision for fifty seeds, without a rollout around it: tests/operations/test_canary_proof.py."""
+    before = look(rolled)
+    env = {"VLLM_STANDIN_FAULT": "loop:p=0.2", "VLLM_STANDIN_SEED": seed}
+    rolled.write(llm=rolled.service(env={**rolled.service()["env"], **env}, max_model_len=2048))
+    code, told = rolled.report()
+    rows = {row["node"]: row for row in told["results"]}
+    assert code == 1
+    assert {node: row["status"] for node, row in rows.items()} == {"a1": "restored", "h1": "untouched"}
+    assert look(rolled)["h1"] == before["h1"]
+    assert "bad, rate" in rows["a1"]["proof"] or "a loop" in rows["a1"]["proof"]

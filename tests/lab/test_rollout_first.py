@@ -64,7 +64,9 @@ def test_a_first_roll_serves_and_proves_every_node(fleet: RolloutSite, tmp_path:
             partition,
             "proven",
         )
-        assert "completion: 2 answers" in row["proof"]
+        assert "smoke: 10 checks as wanted" in row["proof"]
+        assert "degeneration: 0 of 40 bad" in row["proof"]
+        assert "chance to miss a fault in a fifth of the answers: 0.0015" in row["proof"]
         state = fleet.state(node, service)
         assert state | {"pid": ""} == {
             "current": row["release"],

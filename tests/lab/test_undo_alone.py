@@ -10,7 +10,7 @@ from rollout_site import RolloutSite
 from fleet.command import STATE
 
 pytestmark = pytest.mark.lab
-POLICY = {"start_budget_s": 6, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1}
+POLICY = {"start_budget_s": 6, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1, "proof": ["completion"]}
 DEADLINE_S = 16
 """What the policy adds up to: the node waits this long for a proof."""
 LOAD, PROOF = "slow-start:60", "hang"

@@ -30,19 +30,20 @@ def step(policy: ServicePolicy = POLICY, **before: int) -> Step:
 
 
 def test_the_deadline_covers_the_old_engines_end_the_load_and_the_proof() -> None:
-    assert step().deadline_s == 60 + 1800 + 120 + 30
+    assert step().deadline_s == 60 + 1800 + 2 * 120 + 30
 
 
 def test_every_probe_has_its_own_time() -> None:
     assert (
-        step(POLICY.model_copy(update={"proof": ("completion", "needle", "tools")})).deadline_s == 60 + 1800 + 360 + 30
+        step(POLICY.model_copy(update={"proof": ("completion", "needle", "tools")})).deadline_s
+        == 60 + 1800 + 3 * 120 + 30
     )
-    assert step(POLICY.model_copy(update={"proof": ()})).deadline_s == step().deadline_s
+    assert step(POLICY.model_copy(update={"proof": ()})).deadline_s == 60 + 1800 + 120 + 30
 
 
 def test_the_engine_that_is_stopped_has_the_grace_of_its_own_release() -> None:
     assert step(stop_grace_s=600).grace_s == 600
-    assert step(stop_grace_s=600).deadline_s == 600 + 1800 + 120 + 30
+    assert step(stop_grace_s=600).deadline_s == 600 + 1800 + 2 * 120 + 30
 
 
 def test_an_undo_waits_for_the_old_releases_own_start_budget() -> None:

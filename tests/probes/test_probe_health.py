@@ -5,6 +5,7 @@ from wire import reply, serving
 from lab.standin.process import running
 from probes.evidence import Endpoint, Limits
 from probes.health import probe
+from probes.load import load
 
 
 def test_a_process_that_lives_passes_though_it_cannot_answer(model: Path, limits: Limits) -> None:
@@ -33,3 +34,15 @@ def test_a_name_that_resolves_passes(model: Path, limits: Limits) -> None:
     with running(model) as engine:
         port = engine.url.rsplit(":", 1)[1]
         assert probe(Endpoint(url=f"http://localhost:{port}", model="any"), limits).passed
+
+
+def test_a_heartbeat_finds_the_hang_that_health_hides(model: Path) -> None:
+    name = ("--served-model-name", "glm")
+    with running(model, *name, environ={"VLLM_STANDIN_FAULT": "hang"}) as engine:
+        endpoint = Endpoint(url=engine.url, model="glm")
+        assert probe(endpoint, Limits(total_s=5)).passed
+        hangs = load("heartbeat")(endpoint, Limits(total_s=30, first_token_s=0.5))
+    with running(model, *name) as engine:
+        lives = load("heartbeat")(Endpoint(url=engine.url, model="glm"), Limits(total_s=5))
+    assert (hangs.status, lives.status) == ("failed", "passed")
+    assert hangs.seconds < 2

@@ -1,0 +1,113 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.ab import Bounds, Verdict, rank_sum, verdict
+
+
+def evidence(probe: str, passed: bool = True, **details: Any) -> dict[str, Any]:
+    return {"probe": probe, "passed": passed, "degraded": False, "details": details}
+
+
+def level(width: int, ttft: float, tpot: float, rate: float = 100.0) -> dict[str, Any]:
+    return {
+        "concurrency": width,
+        "rate": None,
+        "output_tokens_per_s": rate,
+        "ttft_s": {"p50": ttft / 2, "p99": ttft},
+        "tpot_s": {"p50": tpot / 2, "p99": tpot},
+        "samples": {"ttft_s": [ttft] * 9, "tpot_s": [tpot] * 9},
+    }
+
+
+def arm(
+    pool: int = 1000, bad: int = 0, tpot: float = 0.02, right: int = 12, found: int = 9, **more: Any
+) -> dict[str, Any]:
+    items = {str(n): {"right": n < right} for n in range(12)}
+    return {
+        "measured": {"kv_cache_size_tokens": str(pool)},
+        "evidence": [
+            evidence("smoke"),
+            evidence("degeneration", bad=bad, trials=40),
+            evidence("needle", found=found, looked=9),
+            evidence("quality", right=right, items=items),
+            evidence("speed", levels=[level(1, 0.1, tpot), level(8, 0.4, tpot * 2)]),
+        ],
+        **more,
+    }
+
+
+def broken(found: Verdict) -> list[str]:
+    return [line.name for line in found.lines if line.holds is False]
+
+
+def test_an_arm_that_keeps_every_limit_is_adopted() -> None:
+    found = verdict(arm(), arm(pool=1200), Bounds(pool_gain=10))
+    assert found.adopt and found.decision == "adopt"
+    pool = found.lines[0]
+    assert (pool.control, pool.arm, pool.difference, pool.holds) == ("1,000", "1,200", "+20.0 %", True)
+
+
+@pytest.mark.parametrize(
+    ("other", "bounds", "name"),
+    [
+        (arm(pool=1050), Bounds(pool_gain=10), "KV pool (tokens)"),
+        (arm(bad=2), Bounds(), "degenerate answers"),
+        (arm(tpot=0.03), Bounds(tpot_loss=20), "TPOT P99 at 1 at once (ms)"),
+        (arm(right=5), Bounds(), "quality right"),
+        (arm(found=3), Bounds(), "needle found"),
+    ],
+)
+def test_one_broken_limit_sends_it_back_and_is_named(other: dict[str, Any], bounds: Bounds, name: str) -> None:
+    found = verdict(arm(), other, bounds)
+    assert not found.adopt
+    assert name in broken(found)
+    assert name in found.decision
+
+
+def test_a_small_loss_that_chance_explains_holds() -> None:
+    found = verdict(arm(), arm(bad=1, right=11, found=8, tpot=0.021), Bounds(tpot_loss=10))
+    assert found.adopt, found.decision
+    quality = next(line for line in found.lines if line.name == "quality right")
+    assert quality.significance == "p = 1.000"
+
+
+def test_a_probe_that_the_arm_fails_sends_it_back() -> None:
+    other = arm()
+    other["evidence"][0]["passed"] = False
+    assert broken(verdict(arm(), other, Bounds())) == ["probe smoke"]
+
+
+@pytest.mark.parametrize("missing", ["measured", "evidence"])
+def test_what_is_unknown_does_not_hold(missing: str) -> None:
+    other = {**arm(), missing: None}
+    found = verdict(arm(), other, Bounds(pool_gain=-5))
+    assert not found.adopt
+    assert any(line.arm in ("unknown", "not asked") for line in found.lines if line.holds is False)
+
+
+def test_nothing_at_all_is_not_adopted() -> None:
+    assert not verdict({}, {}, Bounds()).adopt
+
+
+def test_the_tightest_gpu_is_told_and_no_mean() -> None:
+    before = arm(gpus=[{"index": n, "free_mib": 4000} for n in range(8)])
+    after = arm(gpus=[{"index": n, "free_mib": 900 if n == 5 else 4500} for n in range(8)])
+    lines = {line.name: line for line in verdict(before, after, Bounds()).lines}
+    assert lines["tightest GPU free (MiB)"].arm == "900"
+    assert lines["GPU 5 free (MiB)"].difference == "-3,100"
+
+
+def test_the_rank_sum_test_agrees_with_its_tables() -> None:
+    assert rank_sum(range(1, 11), range(11, 21)) == pytest.approx(0.00018, abs=2e-5)
+    assert rank_sum([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 7, 8]) == 1.0
+    assert rank_sum([1, 1, 1], [1, 1, 1]) == 1.0
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
+def test_the_rank_sum_test_is_a_chance_and_knows_no_sides(left: list[float], right: list[float]) -> None:
+    chance = rank_sum(left, right)
+    assert 0 <= chance <= 1
+    assert chance == pytest.approx(rank_sum(right, left))

@@ -1,0 +1,102 @@
+"""`fleet ab`: both arms asked on a real node, a verdict with its exit code, and the control put back."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rollout_site import Ran, RolloutSite
+
+pytestmark = pytest.mark.lab
+PROBES = ("--probes", "smoke,quality,degeneration")
+ARM = ("--data", "max_model_len=2048")
+
+
+@pytest.fixture(scope="module")
+def rolled(shared_site: RolloutSite) -> RolloutSite:
+    """One node with a proven release."""
+    for node in ("h1", "l1"):
+        (shared_site.fleet / f"{node}.yaml").unlink()
+    shared_site.nodes = ("a1",)
+    shared_site.write(llm=shared_site.service())
+    ran = shared_site.deploy()
+    assert ran.code == 0, ran.out
+    return shared_site
+
+
+def ab(site: RolloutSite, verb: str, folder: Path, *words: str) -> Ran:
+    return site.fleet_command("ab", verb, "llm", "a1", "--folder", str(folder), *words, timeout=300)
+
+
+def read(folder: Path, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / name).read_text())
+    return document
+
+
+def test_each_step_by_itself_and_a_verdict_that_sends_a_worse_arm_back(rolled: RolloutSite, tmp_path: Path) -> None:
+    folder = tmp_path / "ab"
+    before = rolled.state("a1", "llm")
+    assert ab(rolled, "boot", folder, *ARM).code == 1, "there is no control yet"
+    for verb, words in (("preflight", ARM), ("control", PROBES)):
+        ran = ab(rolled, verb, folder, *words)
+        assert ran.code == 0, ran.out
+    assert rolled.state("a1", "llm") == before, "nothing was touched"
+    ran = ab(rolled, "boot", folder)
+    assert ran.code == 0, ran.out
+    arm = rolled.state("a1", "llm")
+    assert (arm["current"], arm["previous"]) != (before["current"], "") and arm["previous"] == before["current"]
+    rolled.fault("a1", "dull")
+    try:
+        assert ab(rolled, "verify", folder, *PROBES).code == 0, "that the arm is worse is for the verdict to say"
+    finally:
+        rolled.fault("a1")
+    ran = ab(rolled, "verdict", folder)
+    assert ran.code == 2
+    assert "verdict: go back: probe quality" in ran.plain
+    told = read(folder, "verdict.json")
+    assert (told["control"], told["arm"], told["adopt"]) == (before["current"], arm["current"], False)
+    assert "| quality right | 12 of 12 | 0 of 12 |" in (folder / "verdict.md").read_text()
+    assert (folder / "verdict.html").read_text().startswith("<!doctype html>")
+    ran = ab(rolled, "restore", folder)
+    assert ran.code == 0, ran.out
+    assert rolled.state("a1", "llm")["current"] == before["current"]
+
+
+def test_a_run_that_was_interrupted_goes_on_and_adopts_an_arm_that_is_as_good(
+    rolled: RolloutSite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ab"
+    before = rolled.state("a1", "llm")
+    assert ab(rolled, "control", folder, *ARM, *PROBES).code == 0
+    asked = (folder / "control.json").stat().st_mtime_ns
+    ran = ab(rolled, "run", folder, *PROBES)
+    assert ran.code == 0, ran.out
+    assert "verdict: adopt" in ran.plain and "declare max_model_len=2048 for llm" in ran.plain
+    assert (folder / "control.json").stat().st_mtime_ns == asked, "what was done is not done again"
+    assert rolled.state("a1", "llm")["previous"] == before["current"]
+    assert any(
+        line["name"] == "KV pool (tokens)" and line["arm"] != "unknown"
+        for line in read(folder, "verdict.json")["lines"]
+    )
+    assert ab(rolled, "restore", folder).code == 0
+    assert rolled.state("a1", "llm")["current"] == before["current"]
+
+
+def test_a_run_puts_the_control_back_where_a_limit_is_broken(rolled: RolloutSite, tmp_path: Path) -> None:
+    before = rolled.state("a1", "llm")
+    ran = ab(rolled, "run", tmp_path / "ab", *ARM, "--probes", "smoke,degeneration", "--pool-gain", "1000")
+    assert ran.code == 2, ran.out
+    assert "go back: KV pool (tokens)" in ran.plain
+    assert rolled.state("a1", "llm")["current"] == before["current"]
+
+
+def test_an_arm_that_the_gates_refuse_or_that_is_the_control_touches_nothing(
+    rolled: RolloutSite, tmp_path: Path
+) -> None:
+    before = rolled.state("a1", "llm")
+    ran = ab(rolled, "run", tmp_path / "refused", "--data", "max_model_len=9999999", *PROBES)
+    assert ran.code == 1 and "the gates refuse the arm; nothing was touched" in ran.plain
+    assert ab(rolled, "control", tmp_path / "same", "--data", "max_model_len=4096", "--probes", "smoke").code == 0
+    ran = ab(rolled, "boot", tmp_path / "same")
+    assert ran.code == 1 and "--data changes nothing" in ran.plain
+    assert rolled.state("a1", "llm") == before
