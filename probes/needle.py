@@ -16,7 +16,11 @@ SHARES = (0.1, 0.5, 0.95)
 """Of the longest context that the service allows, where no lengths are given."""
 TOKENS = 512
 ROOM = 64
-"""Tokens for the question and the chat template."""
+"""Tokens for the chat template."""
+QUESTION = 4
+"""Sentences of hay that the needle and the question are about as long as."""
+SAMPLES = (2, 10)
+"""Sentences whose tokens are counted: few, for a tokenizer may take a letter for a token."""
 _WHO = ("archivist", "gardener", "navigator", "printer", "surveyor", "watchmaker", "beekeeper", "translator")
 _DOES = (
     "counts the empty shelves",
@@ -80,12 +84,12 @@ def _haystack(rng: random.Random, sentences: int) -> list[str]:
 def _sentences_a_token(endpoint: Endpoint, deadline: Deadline) -> float:
     """How many sentences of hay a token is, by the engine's own count of two samples: the template falls out."""
     counts = []
-    for sentences in (10, 60):
+    for sentences in SAMPLES:
         hay = " ".join(_haystack(random.Random(1), sentences))
         counts.append(chat(endpoint, [{"role": "user", "content": hay}], deadline, max_tokens=1).prompt_tokens)
     if counts[1] <= counts[0]:
         raise ExchangeError("more prompt tokens for more text", f"{counts[0]}, then {counts[1]}")
-    return 50 / (counts[1] - counts[0])
+    return (SAMPLES[1] - SAMPLES[0]) / (counts[1] - counts[0])
 
 
 def _look(
@@ -93,7 +97,7 @@ def _look(
 ) -> dict[str, JsonValue]:
     rng = random.Random(f"{length} {depth}")  # no two contexts begin alike, so no prefix is cached
     code, place = str(rng.randint(100_000, 999_999)), f"{rng.choice(_WHO)}s' vault {rng.randint(10, 99)}"
-    hay = _haystack(rng, max(2, int((length - ROOM) * rate)))
+    hay = _haystack(rng, max(2, int((length - ROOM) * rate) - QUESTION))
     hay.insert(int(len(hay) * depth), f"The access code of the {place} is {code}.")
     question = f"What is the access code of the {place}? Answer with the number alone."
     content = f"{' '.join(hay)}\n\n{question}"

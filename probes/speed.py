@@ -96,13 +96,15 @@ class _Load:
         self._seed = random.Random(time.time_ns())  # a run must not find the prompts of the run before in the cache
         self.tokens = limits.max_tokens or TOKENS
         self._words = limits.lengths[0] if limits.lengths else PROMPT_TOKENS
+        self._prefix_words = 4 * self._words
 
     def fit(self) -> None:
-        """Less of both where a request may not have so many tokens; a word is taken for two at most."""
+        """Less of both where a request may not have so many tokens: a tokenizer may take a letter for one."""
         longest = max_model_len(self._endpoint, self._deadline)
         if longest is not None:
             self.tokens = min(self.tokens, max(2, longest // 8))
             self._words = min(self._words, max(1, longest // 16))
+            self._prefix_words = min(self._prefix_words, max(1, longest // 12))
 
     def _prompt(self, words: int) -> str:
         return " ".join(self._seed.choice(_WORDS) for _ in range(words))
@@ -159,7 +161,7 @@ class _Load:
         """A long beginning that is new, then again with other ends: the first token's time without and with cache."""
         cold, warm, cached = [], [], []
         for _ in range(3):
-            prefix = self._prompt(4 * self._words)
+            prefix = self._prompt(self._prefix_words)
             answers = [self._ask(f"{prefix} {self._prompt(16)}", 2) for _ in range(3)]
             cold.append(answers[0].first_token_s)
             warm += [answer.first_token_s for answer in answers[1:]]
