@@ -7,6 +7,7 @@ from lab.standin.process import running
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import load
 
+LONG = ("--max-model-len", "16384")
 NAME = ("--served-model-name", "glm", "--max-num-seqs", "64")
 
 
@@ -51,7 +52,9 @@ def test_an_open_loop_does_not_wait_for_answers(model: Path) -> None:
 
 def test_what_the_prefix_cache_gives_is_told_apart(model: Path) -> None:
     limits = Limits(total_s=30, concurrency=(2,), trials=4, max_tokens=4, lengths=(200,))
-    evidence, _ = measured(model, limits, "--enable-prompt-tokens-details", VLLM_STANDIN_PREFILL_TOKENS_PER_S="20000")
+    evidence, _ = measured(
+        model, limits, *LONG, "--enable-prompt-tokens-details", VLLM_STANDIN_PREFILL_TOKENS_PER_S="20000"
+    )
     cache = evidence.details["prefix_cache"]
     assert cache["cold_ttft_s"] > 0.035, "800 tokens at 20,000 a second"
     assert cache["warm_ttft_s"] < cache["cold_ttft_s"] / 2

@@ -147,7 +147,7 @@ def test_needles_are_told_by_depth_and_by_tokens_of_the_engine(model: Path) -> N
     rows = evidence.details["needles"]
     assert len(rows) == 9
     assert {row["depth"] for row in rows} == {"5%", "50%", "95%"}
-    assert all(0.8 * row["wanted_tokens"] < row["tokens"] <= row["wanted_tokens"] for row in rows), rows
+    assert all(0.7 * row["wanted_tokens"] < row["tokens"] <= row["wanted_tokens"] for row in rows), rows
 
 
 def test_an_engine_without_tools_says_which_flag_it_wants(model: Path) -> None:
