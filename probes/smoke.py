@@ -26,9 +26,9 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
     deadline = Deadline(limits.total_s, limits.connect_s)
     details: dict[str, JsonValue] = {}
     wanted, found, passed = f"{len(CHECKS)} checks of the interface within {limits.total_s:g} s", "", False
-    name = ""
+    name = "models"
     try:
-        name, tokens = "models", limits.max_tokens or room(endpoint, deadline, TOKENS)
+        tokens = limits.max_tokens or room(endpoint, deadline, TOKENS)
         for name, check in CHECKS.items():
             details[name] = endpoint.hide(check(endpoint, deadline, tokens))
             say(f"{name}: {details[name]}")
