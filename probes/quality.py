@@ -120,7 +120,7 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
     broken = error is not None or len(items) < len(ITEMS)
     found = f"{right} of {len(ITEMS)} right" + (f"; wrong now: {', '.join(lost)}" if lost else "")
     if broken:
-        found = f"{len(items)} of {len(ITEMS)} answered, then {error.found if error else 'no time was left'}"
+        found = f"{len(items)} of {len(ITEMS)} answered, then: {error or 'no time was left'}"
     return Evidence(
         probe="quality",
         passed=enough and not broken,
