@@ -62,6 +62,7 @@ class RolloutSite:
         """A service of one GPU that every kind of node can run; its faults come from FAULT_FILE on the node."""
         digest = (self.lab.folder / f"image-{version}.digest").read_text().strip()
         policy = {"start_budget_s": 30, "proof_s": 10, "drain_s": 20, "stop_grace_s": 5, "last_replica": "take"}
+        policy |= {"mixed": ["gpus"]}  # a lab has one node of each kind
         own = {
             "model": "/srv/models/llama-70b",
             "image": {"name": "localhost/vllm-standin", "digest": digest, "engine": version},
