@@ -85,7 +85,7 @@ def _run(flags: dict[str, Any], files: _Files, as_json: bool) -> None:
     from cli.pool_flags import budget_of, json_of, partition_of, serving_of
     from cli.pool_show import document_of, show, warn
     from facts.checkpoint import read_checkpoint
-    from fleet.budget import BudgetError
+    from fleet.budget import BudgetError, Measured
     from fleet.ledger import Ledger
     from fleet.model.read import read_model
 
@@ -104,7 +104,7 @@ def _run(flags: dict[str, Any], files: _Files, as_json: bool) -> None:
     if found.tokens <= 0:
         stage = found.binding_stage
         raise BudgetError(f"stage {stage} has {found.available[stage] / 2**30:.2f} GiB for KV: not one block fits")
-    warn(ledger, found)
+    warn(ledger, found, budget.disagreements(ledger) if isinstance(budget, Measured) else ())
     if as_json:
         typer.echo(json.dumps({**document_of(ledger, found), **({"range_tokens": span} if span else {})}))
     else:

@@ -9,12 +9,14 @@ from rich.table import Table
 from fleet.ledger import Ledger, Pool
 
 
-def warn(ledger: Ledger, found: Pool) -> None:
+def warn(ledger: Ledger, found: Pool, disagreements: tuple[str, ...]) -> None:
     """What a reader must know of these numbers; on stderr, so that the JSON stays one document."""
     for note in ledger.model.notes:
         typer.echo(f"note: {note}", err=True)
     if found.weights is None:
         typer.echo(f"note: weights unknown: {'; '.join(ledger.model.missing)}", err=True)
+    for text in disagreements:
+        typer.echo(f"warning: {text}: was it this model, quantised so?", err=True)
     if not found.starts:
         text = f"{found.tokens} tokens hold no request of {found.max_model_len}: the engine will not start"
         typer.echo(f"warning: {text}", err=True)

@@ -52,7 +52,7 @@ class Architecture(Frozen):
 def _positive(config: dict[str, Any], name: str) -> int:
     value = config.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ArchitectureError(f"config.json: {name}: want a positive integer, found {value!r}")
+        raise ArchitectureError(f"config.json: {name}: want a positive integer, found {value!r:.60}")
     return value
 
 
@@ -109,7 +109,7 @@ MOST_LAYERS = 10_000
 
 def _layers(value: int, name: str) -> int:
     if value > MOST_LAYERS:
-        raise ArchitectureError(f"config.json: {name}: want at most {MOST_LAYERS}, found {value}")
+        raise ArchitectureError(f"config.json: {name}: want at most {MOST_LAYERS}, found {value!s:.20}")
     return value
 
 
@@ -118,7 +118,7 @@ def _mtp_layers(config: dict[str, Any]) -> int:
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ArchitectureError(f"config.json: MTP layers: want an integer, found {value!r}")
+        raise ArchitectureError(f"config.json: MTP layers: want an integer, found {value!r:.60}")
     return _layers(value, "MTP layers")
 
 

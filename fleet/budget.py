@@ -75,6 +75,16 @@ class Measured(Frozen):
         more = (end - first) - (was_end - was_first)
         return gib(self.stages[stage].available_kv_gib) - grown - round(more * self._graphs_a_layer(ledger))
 
+    def disagreements(self, ledger: Ledger, beyond: float = 0.03) -> tuple[str, ...]:
+        """Stages that loaded other weights than the ledger counts, by more than this share: the model is another."""
+        starts, found = (0, *accumulate(self.partition)), []
+        for index, stage in enumerate(self.stages):
+            counted = ledger.weights(index, starts[index], starts[index + 1]) / GIB
+            if stage.weights_gib is not None and abs(stage.weights_gib / counted - 1) > beyond:
+                text = f"stage {index} loaded {stage.weights_gib:.2f} GiB of weights, the ledger counts {counted:.2f}"
+                found.append(text)
+        return tuple(found)
+
     def _graphs_a_layer(self, ledger: Ledger) -> float:
         if not ledger.serving.graphs_in_peak:
             return 0.0

@@ -8,7 +8,7 @@ from fleet.frozen import Frozen
 from fleet.ledger import Ledger
 from fleet.model.shape import GIB
 
-NON_TORCH_GIB = {True: (0.05, 0.6), False: (1.9, 3.3)}
+NON_TORCH_GIB = {True: (0.05, 0.6), False: (0.5, 2.4)}
 """CUDA context, NCCL and all-reduce buffers, fragmentation; by whether TP is 1."""
 GRAPHS_GIB = (0.2, 2.0)
 """CUDA graphs, where the engine takes their estimate from the KV room."""
@@ -47,6 +47,6 @@ class Cold(Frozen):
         found = []
         for side in (1, 0):
             peak = max(copies[side] * logits, BODY_COPIES[side] * body)
-            other = (NON_TORCH_GIB[serving.tp == 1][side] + graphs[side]) * GIB
+            other = (NON_TORCH_GIB[serving.tp == 1][side] + graphs[side]) * GIB + ledger.workspace(stage, first, end)
             found.append(round(self.memory_gib * GIB * self.utilization - WEIGHTS[side] * weights - peak - other))
         return found[0], found[1]

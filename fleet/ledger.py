@@ -21,8 +21,12 @@ from fleet.cache.groups import Group, Limits, blocks_per_request, group
 from fleet.cache.kind import Keys, Latent, State
 from fleet.cache.page import CacheError, Page, hybrid_block, page, state_bytes, token_bytes
 from fleet.frozen import Frozen
+from fleet.model.draft import draft_bytes
 from fleet.model.shape import Layer, Model, ModelError
 from fleet.serving import HELD_BACK_SINCE, LATENT_STEP_SINCE, Serving
+
+PREFILL_BUFFER = 40
+"""Contexts of `max_model_len` that the indexer's prefill gathers keys of at a time."""
 
 
 class Pool(Frozen):
@@ -67,6 +71,9 @@ class Ledger:
         self.draft_model = draft_model if serving.draft and not serving.draft.mtp else None
         if model.heads and model.heads % serving.tp:
             raise CacheError(f"tp: want a divisor of {model.heads} attention heads, found {serving.tp}")
+        keys = next((cache.heads for layer in model.layers for cache in layer.caches if isinstance(cache, Keys)), 1)
+        if keys % serving.tp and serving.tp % keys:
+            raise CacheError(f"tp: want a divisor or a multiple of {keys} KV heads, found {serving.tp}")
         if serving.pp > self.layers:
             raise CacheError(f"pp: want at most {self.layers}, one layer a stage, found {serving.pp}")
         if serving.pp > 1 and not model.ordered:
@@ -201,6 +208,15 @@ class Ledger:
         total = layers[end] - layers[first] + every + self.indexers(stage, first, end) * indexer
         return total + (first_stage if stage == 0 else 0) + (last_stage if self._last(stage) else 0)
 
+    def workspace(self, stage: int, first: int, end: int) -> int:
+        """Bytes that an indexer's prefill reserves beside weights and cache: 40 x 132 x max_model_len, once a rank.
+
+        vLLM `get_max_prefill_buffer_size`. What an engine logged as available is already without it.
+        """
+        if not self.model.indexer_cache or not self.indexers(stage, first, end):
+            return 0
+        return PREFILL_BUFFER * token_bytes(self.model.indexer_cache, "auto", 1) * self.serving.max_model_len
+
     @cached_property
     def _weighed(self) -> tuple[tuple[int, ...], int, int, int, int]:
         """Bytes on a rank: before each layer, of every stage, of the first, of the last, of one indexer."""
@@ -225,9 +241,8 @@ class Ledger:
         total += sum(layer.weights.on_rank(serving.tp, self._expert_ranks) for layer in self.drafts if layer.weights)
         if self.drafts and serving.pp > 1:
             total += model.embedding_on_rank(serving.tp)
-        if self.draft_model:
-            self.draft_model.require_weights()
-            total += self.draft_model.head_on_rank(serving.tp) + self.draft_model.final
+        if self.draft_model and serving.draft:
+            total += draft_bytes(self.draft_model, serving.draft.method, serving.tp)
         return total
 
     def pool(self, partition: Partition, available: tuple[int, ...]) -> Pool:

@@ -10,7 +10,16 @@ Family = Literal["full", "window", "chunk", "state"]
 LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Bytes a token of the packed MLA layouts (vLLM `MLAAttention.get_kv_cache_spec`)."""
 
-_ELEMENT = {"auto": 2.0, "bfloat16": 2.0, "bf16": 2.0, "float16": 2.0, "half": 2.0, "float": 4.0, "float32": 4.0}
+_ELEMENT = {
+    "auto": 2.0,
+    "bfloat16": 2.0,
+    "bf16": 2.0,
+    "float16": 2.0,
+    "half": 2.0,
+    "float": 4.0,
+    "float32": 4.0,
+    "nvfp4": 0.5625,
+}
 
 
 class CacheError(ValueError):
@@ -37,7 +46,7 @@ def element_bytes(dtype: str, model_dtype: int = 2) -> float:
     if dtype in LATENT_BYTES or (dtype.startswith("fp8") and "per_token" not in dtype):
         return 1.0
     if dtype not in _ELEMENT:
-        known = ", ".join([*_ELEMENT, "fp8", "fp8_e4m3", "fp8_e5m2", *LATENT_BYTES])
+        known = ", ".join([*_ELEMENT, "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4", *LATENT_BYTES])
         raise CacheError(f"kv-cache-dtype: want one of {known}, found {dtype!r}: its bytes are not modelled")
     return _ELEMENT[dtype]
 
@@ -70,7 +79,11 @@ def token_bytes(cache: Cache, dtype: str, tp: int, model_dtype: int = 2) -> int:
     if isinstance(cache, Keys):
         if dtype in LATENT_BYTES:
             raise CacheError(f"kv-cache-dtype {dtype}: want a model with MLA, found keys and values of each head")
-        return int(heads_on_rank(cache.heads, tp) * cache.width * element_bytes(dtype, model_dtype))
+        heads = heads_on_rank(cache.heads, tp)
+        if dtype == "nvfp4":  # key and value each: 4 bits an element and a scale byte for each 16
+            half = cache.width // 2
+            return heads * 2 * (half // 2 + half // 16)
+        return int(heads * cache.width * element_bytes(dtype, model_dtype))
     return 0
 
 

@@ -46,6 +46,16 @@ def words(config: Config, name: str) -> tuple[str, ...] | None:
     return tuple(value)
 
 
+def layer_list(config: Config, name: str) -> frozenset[int]:
+    """A list of layers; empty where the field is not set."""
+    value = config.get(name)
+    if value is None:
+        return frozenset()
+    if not isinstance(value, list) or not all(isinstance(n, int) and not isinstance(n, bool) for n in value):
+        raise ModelError(f"config.json: {name}: want a list of layers, found {_short(value)}")
+    return frozenset(value)
+
+
 def mapping(config: Config, name: str) -> Config:
     """A nested object; empty where the field is not set."""
     value = config.get(name)

@@ -9,11 +9,11 @@ DENSE = _names(
     "llama mistral ministral ministral3 qwen2 qwen3 phi3 granite gemma gemma2 gemma3 gemma3_text cohere cohere2 olmo2 "
     "olmo3 glm glm4 starcoder2 internlm2 internlm3 seed_oss exaone exaone4 smollm3 helium nemotron aquila baichuan yi "
     "stablelm arcee apertus hunyuan_v1_dense mistral3 mistral3_text qwen2_5_vl qwen2_vl qwen2_5_vl_text qwen3_vl "
-    "qwen3_vl_text"
+    "qwen3_vl_text ernie4_5 mimo olmo cwm exaone4_text"
 )
 MIXTURE = _names(
     "mixtral qwen2_moe qwen3_moe gpt_oss minimax_m2 glm4_moe llama4 llama4_text olmoe phimoe granitemoe dots1 "
-    "hunyuan_v1_moe ernie4_5_moe bailing_moe qwen3_vl_moe qwen3_vl_moe_text"
+    "hunyuan_v1_moe ernie4_5_moe bailing_moe qwen3_vl_moe qwen3_vl_moe_text deepseek flex_olmo afmoe"
 )
 LATENT = _names("deepseek_v2 deepseek_v3 kimi_k2 glm4_moe_lite kimi_k25 deepseek_vl_v2")
 SPARSE = _names("deepseek_v32 glm_moe_dsa")
@@ -22,6 +22,8 @@ KNOWN = DENSE | MIXTURE | LATENT | SPARSE | HYBRID
 
 TIED = frozenset({"gemma", "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2"})
 """Models that share embedding and head where config.json does not say (their Hugging Face configurations)."""
+UNGATED = frozenset({"nemotron", "starcoder2", "arcee", "apertus", "nemotron_h", "nemotron_h_moe"})
+"""An MLP of two matrices, without a gate."""
 FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text"})
 """Norms before and after both parts of a layer."""
 

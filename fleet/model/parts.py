@@ -96,10 +96,10 @@ def indexer(parts: Parts, config: Config) -> None:
     parts.replicated += parts.vector(heads * hidden) + 2 * parts.vector(width)
 
 
-def dense(parts: Parts, config: Config, intermediate: int) -> None:
-    """Gate, up and down projections."""
+def dense(parts: Parts, config: Config, intermediate: int, gated: bool = True) -> None:
+    """Gate, where there is one, up and down projections."""
     hidden = required(config, "hidden_size")
-    parts.sharded += 2 * parts.matrix("mlp.gate_proj", intermediate, hidden)
+    parts.sharded += (2 if gated else 1) * parts.matrix("mlp.up_proj", intermediate, hidden)
     parts.sharded += parts.matrix("mlp.down_proj", hidden, intermediate)
 
 

@@ -66,6 +66,7 @@ def scheme(config: Config, plain: int) -> Scheme:
         return Scheme(plain, _mxfp4, _list(quantization, "modules_to_not_convert"), experts_only=True)
     forms: dict[str, Callable[[Config, int], Stored]] = {
         "fp8": _fp8,
+        "fbgemm_fp8": lambda _, __: whole(4),
         "awq": _awq,
         "gptq": _gptq,
         "modelopt": _modelopt,
@@ -123,10 +124,13 @@ def _mxfp4(rows: int, columns: int) -> int:
 
 
 def _compressed(quantization: Config, plain: int) -> Stored:
+    """The form of all groups, which must be the same matrix for matrix: with several, names would have to choose."""
     groups = mapping(quantization, "config_groups")
     found = [_compressed_group(group, str(quantization.get("format", "")), plain) for group in groups.values()]
-    if len(found) != 1:
-        raise ModelError(f"config.json: quantization_config.config_groups: want one group, found {len(found)}")
+    sizes = {form(512, 4096) for form in found}
+    if len(sizes) != 1:
+        several = "groups of one form, or the checkpoint itself (--checkpoint)"
+        raise ModelError(f"config.json: quantization_config.config_groups: want {several}, found {len(sizes)} forms")
     return found[0]
 
 
@@ -190,7 +194,8 @@ def _gptq(quantization: Config, plain: int) -> Stored:
 
 
 def _modelopt(quantization: Config, plain: int) -> Stored:
-    algorithm = str(quantization.get("quant_algo", "")).upper()
+    stated = quantization.get("quant_algo") or mapping(quantization, "quantization").get("quant_algo")
+    algorithm = str(stated or "").upper()
     if algorithm == "NVFP4":
         return _nvfp4
     if algorithm == "FP8":

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fleet.architecture import Architecture, ArchitectureError, IndexSharing, laid_over, read_architecture
 from fleet.cache.kind import Cache, Indexer, Keys, Latent
 from fleet.model import kinds, parts
 from fleet.model.checkpoint import Checkpoint
-from fleet.model.fields import Config, mapping, number, required
+from fleet.model.fields import Config, layer_list, mapping, number, required
 from fleet.model.pattern import Kind, pattern
 from fleet.model.quantization import Scheme, scheme
 from fleet.model.shape import Layer, Model, ModelError, Weights
@@ -121,8 +121,10 @@ class _Reader:
             tied_stated="tie_word_embeddings" in self.text,
             heads=self.heads if self.text.get("num_attention_heads") else 0,
             key_heads=self.kv_heads,
+            head_dim=0 if self.latent else self._head_dim(),
             quantised=bool(self.text.get("quantization_config") or self.text.get("compression_config")),
             head=0 if tied else matrix,
+            draft_head=(number(self.text, "draft_vocab_size") or 0) * hidden * self.plain,
             final=hidden * self.plain,
             vision=vision,
             rope=self._rope(),
@@ -207,18 +209,15 @@ class _Reader:
     def _feed(self, found: parts.Parts, index: int, draft: bool) -> None:
         """The MLP or the experts of a layer."""
         if self.experts and (draft or self._is_routed(index)):
-            parts.routed(found, self.text, self.experts)
+            parts.routed(found, self.text, self.experts, self.type not in kinds.UNGATED)
         else:
-            parts.dense(
-                found,
-                self.text,
-                required(self.text, *(reversed(DENSE_WIDTH) if "intermediate_size_mlp" in self.text else DENSE_WIDTH)),
-            )
+            names = DENSE_WIDTH[::-1] if "intermediate_size_mlp" in self.text else DENSE_WIDTH
+            parts.dense(found, self.text, required(self.text, *names), self.type not in kinds.UNGATED)
 
     def _is_routed(self, index: int) -> bool:
         first = number(self.text, "first_k_dense_replace", least=0) or 0
         step = number(self.text, "decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq") or 1
-        only = self.text.get("mlp_only_layers") or ()
+        only = layer_list(self.text, "mlp_only_layers")
         if "decoder_sparse_step" in self.text or "interleave_moe_layer_step" in self.text:
             return index not in only and (index + 1) % step == 0
         return index >= first and index not in only and index % step == 0
@@ -274,11 +273,15 @@ class _Reader:
         return rows * (width or 0) * self.model_bytes
 
     def _kv_dtype(self) -> str | None:
-        quantization: dict[str, Any] = mapping(self.text, "quantization_config")
-        stored = quantization.get("kv_cache_scheme")
-        if isinstance(stored, dict) and stored.get("num_bits") == 8 and stored.get("type") == "float":
-            return "fp8"
-        return "fp8" if str(quantization.get("kv_cache_quant_algo", "")).upper() == "FP8" else None
+        """What the checkpoint says of its cache (vLLM `get_kv_cache_quant_algo_string`, and `Attention`)."""
+        outer = mapping(self.text, "quantization_config")
+        for stated in (outer, mapping(outer, "quantization")):
+            scheme_, algorithm = stated.get("kv_cache_scheme"), str(stated.get("kv_cache_quant_algo", "")).lower()
+            if isinstance(scheme_, dict) and scheme_.get("type") == "float":
+                algorithm = {8: "fp8", 4: "nvfp4"}.get(scheme_.get("num_bits", 0), algorithm)
+            if algorithm in ("fp8", "nvfp4"):
+                return algorithm
+        return None
 
 
 def _places(sharing: IndexSharing | None, layers: int) -> tuple[bool, ...]:

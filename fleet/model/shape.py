@@ -11,6 +11,10 @@ class ModelError(ValueError):
     """The ledger cannot be computed for this model; the text names what is missing or contradicts."""
 
 
+class ContradictionError(ModelError):
+    """The tensors of the checkpoint are not those of its config.json; the text has both sides."""
+
+
 class Experts(Frozen):
     """The routed experts of a layer. `bytes` in the checkpoint; the rest only where the engine pads them (MXFP4)."""
 
@@ -92,13 +96,18 @@ class Model(Frozen):
     """False where config.json leaves it to the model's default."""
     heads: int = 1
     key_heads: int = 1
+    head_dim: int = 0
     quantised: bool = False
     head: int = 0
     """Bytes of the output head in the checkpoint; 0 where it is tied."""
+    draft_head: int = 0
+    """Bytes of the head of a draft model that drafts from a vocabulary of its own."""
     final: int = 0
     """The norm after the last layer, replicated."""
     vision: int = 0
     """What else the checkpoint holds (vision tower, projector): on the first stage, whole on each rank."""
+    whole: int | None = None
+    """Bytes of all tensors, where the checkpoint was read: also of those that the engine does not load twice."""
     rope: int = 0
     """Bytes of the table of rotary embeddings, on every rank."""
     index_topk: int = 0
@@ -115,6 +124,8 @@ class Model(Frozen):
     def stored(self) -> int:
         """Bytes of the whole checkpoint. ModelError where config.json does not tell enough."""
         self.require_weights()
+        if self.whole is not None:
+            return self.whole
         layers = sum(layer.weights.stored for layer in (*self.layers, *self.drafts) if layer.weights)
         indexers = (sum(self.shipped) + len(self.drafts)) * (self.indexer.stored if self.indexer else 0)
         return layers + indexers + self.embedding + self.head + self.final + self.vision

@@ -18,8 +18,15 @@ def state_of(text: Config, kind: Kind, model_bytes: int) -> State:
 
 
 def _recurrent_bytes(text: Config, model_bytes: int) -> int:
-    stated = text.get("mamba_ssm_cache_dtype") or text.get("mamba_ssm_dtype") or "auto"
-    return model_bytes if stated == "auto" else DTYPE_BYTES.get(str(stated), 4)
+    """Bytes of an element of the recurrent state. Qwen 3.5 keeps float32 by default, others the model's dtype."""
+    stated, model_type = text.get("mamba_ssm_cache_dtype") or text.get("mamba_ssm_dtype"), text.get("model_type")
+    if isinstance(stated, str) and stated in DTYPE_BYTES:
+        return DTYPE_BYTES[stated]
+    if stated not in (None, "auto"):
+        raise ModelError(f"config.json: mamba_ssm_dtype: want one of {', '.join(DTYPE_BYTES)}, found {stated!r:.40}")
+    if not model_type:
+        raise ModelError("config.json: mamba_ssm_dtype: want it stated where model_type is not, found nothing")
+    return 4 if str(model_type).startswith("qwen3_5") else model_bytes
 
 
 def _delta_attention(text: Config, model_bytes: int) -> State:

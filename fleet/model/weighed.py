@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from fleet.model.checkpoint import DTYPE_BITS, Checkpoint, Tensors
-from fleet.model.shape import Experts, Layer, Model, ModelError, Weights
+from fleet.model.shape import ContradictionError, Experts, Layer, Model, Weights
 
 _TOWER = re.compile(
     r"(?:^|\.)(?:visual|vision\w*|multi_modal_projector|mm_\w+|audio\w*|image_\w+|patch_\w+|embed_vision)\."
@@ -23,7 +23,7 @@ _PACKED = re.compile(r"weight_packed|qweight|weight_scale|_blocks$|_scales$|absm
 
 
 def with_checkpoint(model: Model, checkpoint: Checkpoint) -> Model:
-    """The same model, weighed by its tensors. ModelError where config.json contradicts their names."""
+    """The same model, weighed by its tensors. ContradictionError where config.json contradicts their names."""
     sorter = _Sorter(model)
     for one in checkpoint.tensors:
         sorter.take(one)
@@ -40,6 +40,7 @@ def with_checkpoint(model: Model, checkpoint: Checkpoint) -> Model:
             "head": 0 if sorter.tied else sorter.head,
             "final": sorter.final,
             "vision": sorter.vision,
+            "whole": checkpoint.size,
             "missing": (),
             "notes": (*model.notes, *sorter.notes()),
         }
@@ -60,7 +61,7 @@ class _Sorter:
         self.sums: dict[int, _Sum] = {}
         self.shipped: dict[int, int] = {}
         self.embedding = self.head = self.final = self.vision = 0
-        self.beyond = self.packed = 0
+        self.packed = 0
         self.highest = -1
         self.width = 0
         """Elements of the final norm: hidden_size."""
@@ -107,8 +108,7 @@ class _Sorter:
             self.shipped[layer] = self.shipped.get(layer, 0) + size
             return
         if layer >= self.count and (_EMBEDDING.search(one.name) or ".shared_head.head." in one.name):
-            self.beyond += size  # the engine shares these of the model
-            return
+            return  # the engine shares these of the model
         self._add(self._sum(layer), one, size)
 
     def _sum(self, layer: int) -> _Sum:
@@ -183,31 +183,33 @@ class _Sorter:
             yield "config.json has MTP layers, the checkpoint has none"
 
     def contradictions(self) -> None:
-        """ModelError where the names of the tensors are not those of this config.json."""
+        """ContradictionError where the names of the tensors are not those of this config.json."""
         model, layers = self.model, self.count
         there = [index for index in self.sums if index < layers]
         if len(there) < layers or self.highest >= layers + len(model.drafts):
             names = (
                 f"tensors name {len(there)} of them" if len(there) < layers else f"tensors name layer {self.highest}"
             )
-            raise ModelError(f"config.json says {layers} layers, {names}")
+            raise ContradictionError(f"config.json says {layers} layers, {names}")
         if model.latent != self.latent:
-            raise ModelError(
+            raise ContradictionError(
                 f"config.json says {'MLA' if model.latent else 'no MLA'}, tensors have "
                 f"{'kv_b_proj' if self.latent else 'no kv_b_proj'}"
             )
         if not self.embedding:
-            raise ModelError("config.json says vocab_size, tensors have no embedding")
+            raise ContradictionError("config.json says vocab_size, tensors have no embedding")
         if model.tied_stated and not model.tied and not self.head:
-            raise ModelError("config.json says that embedding and head are not tied, tensors have no lm_head")
+            raise ContradictionError("config.json says that embedding and head are not tied, tensors have no lm_head")
         if self.packed and not model.quantised:
-            raise ModelError("config.json says nothing of quantisation, tensors are quantised")
+            raise ContradictionError("config.json says nothing of quantisation, tensors are quantised")
         if model.quantised and not self.packed:
-            raise ModelError("config.json has a quantization_config, tensors are not quantised")
+            raise ContradictionError("config.json has a quantization_config, tensors are not quantised")
         self._experts_agree()
         self._indexers_agree()
         if self.width and model.hidden and self.width != model.hidden:
-            raise ModelError(f"config.json says hidden_size {model.hidden}, tensors have a norm of {self.width}")
+            raise ContradictionError(
+                f"config.json says hidden_size {model.hidden}, tensors have a norm of {self.width}"
+            )
         if model.embedding:
             self._embeddings_agree()
 
@@ -218,29 +220,29 @@ class _Sorter:
             if layer.weights is None:
                 continue
             if (stated is None) != (found.routed == 0):
-                raise ModelError(
+                raise ContradictionError(
                     f"config.json says {'routed experts' if stated else 'no routed experts'} in layer {index}, "
                     f"tensors have {'none' if stated else 'some'}"
                 )
             if stated and found.experts > 1 and found.experts % stated.count:
-                raise ModelError(
+                raise ContradictionError(
                     f"config.json says {stated.count} experts, tensors of layer {index} name {found.experts}"
                 )
 
     def _indexers_agree(self) -> None:
         model = self.model
         if not model.computing and self.shipped:
-            raise ModelError("config.json says no sparse attention, tensors have indexers")
+            raise ContradictionError("config.json says no sparse attention, tensors have indexers")
         for index, computes in enumerate(model.shipped):
             if computes and index not in self.shipped:
-                raise ModelError(
+                raise ContradictionError(
                     f"config.json says that layer {index} computes its own indices, tensors have no indexer"
                 )
 
     def _embeddings_agree(self) -> None:
         row = self.model.embedding // self.model.vocabulary
         if not self.model.embedding <= self.embedding <= self.model.embedding + 1024 * row:  # rows may be padded
-            raise ModelError(
+            raise ContradictionError(
                 f"config.json says an embedding of {self.model.embedding} bytes (vocab_size x hidden_size), "
                 f"tensors have {self.embedding}"
             )

@@ -49,7 +49,7 @@ def test_resident_requests_are_rounded_down_and_the_note_says_what_they_are_not(
     requests = glm["requests"]
     assert (requests["tokens"], requests["resident"]) == (131_328, glm["pool_tokens"] // 131_328)
     assert (
-        "is not 5 times faster" in requests["note"] and "prompt tokens x N / measured prefill rate" in requests["note"]
+        "is not 4 times faster" in requests["note"] and "prompt tokens x N / measured prefill rate" in requests["note"]
     )
 
 
@@ -69,7 +69,7 @@ def test_dimensions_that_are_not_used_say_why(glm: Any) -> None:
 
 def test_a_measured_prefill_rate_gives_the_time_to_read() -> None:
     said = plan(GLM, A1, *AS_RUN, "--prompt", "131072", "--prefill-tokens-per-s", "2600", "--json")
-    assert "131,072 x 5 / 2600 tokens/s (declared) is about 252 s" in said.json["requests"]["note"]
+    assert "131,072 x 4 / 2600 tokens/s (declared) is about 202 s" in said.json["requests"]["note"]
 
 
 def test_people_read_bars_and_machines_one_document() -> None:

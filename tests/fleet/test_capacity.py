@@ -175,6 +175,6 @@ def test_what_an_aligned_partition_costs_is_predicted_where_nothing_else_is_know
     assert isinstance(cheap.boundary, Repair) and (cheap.boundary.kind, cheap.boundary.pool_loss) == ("aligned", 0)
     assert cheap.layout is not None and cheap.layout.partition == (42, 36)
     dear = glm(boundary_repaired=False, **cut(41, 37))
-    assert isinstance(dear.boundary, Unrepaired) and "the aligned 42,36 costs 8." in dear.boundary.reasons[0]
+    assert isinstance(dear.boundary, Unrepaired) and "the aligned 42,36 costs 9." in dear.boundary.reasons[0]
     unknown = glm(boundary_repaired=False, config=GLM | {"hidden_size": None}, **cut(39, 39))
     assert isinstance(unknown.boundary, Unrepaired) and "is not known" in unknown.boundary.reasons[0]

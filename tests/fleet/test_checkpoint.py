@@ -65,6 +65,14 @@ def test_a_packed_sparse_checkpoint_weighs_what_its_config_says_to_the_byte() ->
         assert all(a.weights and b.weights and a.weights.on_rank(tp) == b.weights.on_rank(tp) for a, b in pairs)
 
 
+def test_what_a_draft_repeats_of_the_model_is_in_the_checkpoint_and_not_on_a_rank_twice() -> None:
+    shapes = sparse(PACKED, COMPUTING)
+    repeated = linear("model.layers.12.embed_tokens", 1000, 64) | linear("model.layers.12.shared_head.head", 1000, 64)
+    plain, model = (read_model(PACKED, None, read(one)) for one in (shapes, shapes | repeated))
+    assert model.stored - plain.stored == 2 * 1000 * 64 * 2
+    assert model.drafts == plain.drafts
+
+
 def test_which_layers_ship_an_indexer_is_read_from_the_names() -> None:
     model = read_model(PACKED, None, read(sparse(PACKED, set(range(12)))))
     assert all(model.shipped) and sum(model.computing) == 5

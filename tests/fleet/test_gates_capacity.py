@@ -21,15 +21,15 @@ def asking(concurrent: int, config: dict[str, Any] = WHOLE, **limits: Any) -> Fl
 
 
 def test_a_target_that_the_pool_holds_passes() -> None:
-    passes("target-requests", asking(4))
+    passes("target-requests", asking(3))
 
 
 def test_a_target_that_only_the_middle_of_the_estimate_holds_is_a_warning() -> None:
-    warns("target-requests", asking(5), "5 predicted, but 4 where memory is at its worst")
+    warns("target-requests", asking(4), "4 predicted, but 3 where memory is at its worst")
 
 
 def test_a_target_that_the_pool_does_not_hold_fails_with_what_it_holds() -> None:
-    fails("target-requests", asking(16), "want 16 requests of 131,072 tokens resident", "5 predicted, with a pool of 6")
+    fails("target-requests", asking(16), "want 16 requests of 131,072 tokens resident", "4 predicted, with a pool of 6")
 
 
 def test_a_target_of_a_model_whose_memory_is_unknown_fails() -> None:

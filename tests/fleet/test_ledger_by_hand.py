@@ -73,8 +73,25 @@ def test_heads_are_replicated_past_the_kv_heads() -> None:
     assert [layer.on_rank(tp) for tp in (1, 2, 4)] == [69_888, 32_768 + 2_048 + 256, 16_384 + 2_048 + 256]
 
 
-def test_an_fp8_cache_takes_half() -> None:
+def test_an_fp8_cache_takes_half_and_a_4_bit_one_has_a_scale_for_each_16() -> None:
+    wide = {**LLAMA, "head_dim": 128}
+    assert ledger(wide, kv_cache_dtype="nvfp4").bytes_per_token(0, 0, 4) == 4 * 2 * 2 * (64 + 8)
     assert ledger(LLAMA, kv_cache_dtype="fp8").bytes_per_token(0, 0, 4) == 128
+
+
+@pytest.mark.parametrize(
+    ("quantization", "rate"),
+    [
+        ({"kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": False}}, 128),
+        ({"kv_cache_quant_algo": "FP8"}, 128),
+        ({"quantization": {"kv_cache_quant_algo": "NVFP4"}}, 64),  # 4 bits; the scale of 8 elements is none
+        ({"kv_cache_scheme": None}, 256),
+    ],
+)
+def test_a_cache_left_to_the_engine_is_what_the_checkpoint_says(quantization: dict[str, Any], rate: int) -> None:
+    config = {**LLAMA, "quantization_config": {"quant_method": "modelopt", "quant_algo": "FP8", **quantization}}
+    assert ledger(config).bytes_per_token(0, 0, 4) == rate
+    assert ledger(config, kv_cache_dtype="bfloat16").bytes_per_token(0, 0, 4) == 256
 
 
 def test_the_vocabulary_is_padded_to_64_rows_before_it_is_split() -> None:
@@ -241,6 +258,16 @@ def test_tp_splits_a_state_and_drafts_lengthen_it() -> None:
     assert drafting.limits.state_blocks == 4
 
 
+def test_a_state_whose_dtype_is_not_told_needs_the_block_size_that_the_engine_logged() -> None:
+    silent = {key: value for key, value in HYBRID.items() if key not in ("model_type", "mamba_ssm_dtype")}
+    silent["layer_types"] = (["linear_attention"] * 3 + ["full_attention"]) * 2
+    with pytest.raises(CacheError, match="mamba_ssm_dtype: want it stated where model_type is not"):
+        ledger(silent)
+    assert {one.page.block for one in ledger(silent, block_size=80).groups} == {80}
+    assert {one.page.block for one in ledger({**silent, "model_type": "qwen3_5"}).groups} == {80}
+    assert {one.page.block for one in ledger({**silent, "model_type": "qwen3_next"}).groups} == {48}  # 2,816 B
+
+
 def test_nemotron_h_names_its_layers_by_letters() -> None:
     """M-*-: one Mamba layer, one of attention, two of MLP alone, which keep nothing."""
     config = {key: value for key, value in LLAMA.items() if key != "num_hidden_layers"}
@@ -261,6 +288,24 @@ def test_an_eagle_draft_is_another_model_whose_layers_lie_on_the_last_stage() ->
     assert counted.bytes_per_token(1, 2, 4) - counted.bytes_per_token(0, 0, 2) == 64
     with pytest.raises(ModelError, match=r"want the config\.json of its draft model"):
         Ledger(read_model(LLAMA), serving)
+
+
+@pytest.mark.parametrize(
+    ("method", "extra"),
+    [
+        ("eagle", 2 * 64 * 64),  # fc: embedding and hidden state
+        ("eagle3", 3 * 64 * 64 + (64 + 2 * 16) * 64),  # fc: three hidden states; q, k and v read 2 x 64
+        ("draft_model", 1024 * 64),  # its own embedding
+    ],
+)
+def test_a_draft_weighs_its_layers_its_head_and_what_joins_it_to_the_target(method: str, extra: int) -> None:
+    """One layer of 69,888 bytes, a head of 512 x 64 of its own vocabulary, a norm of 64."""
+    draft_model = read_model({**LLAMA, "num_hidden_layers": 1, "draft_vocab_size": 512})
+    serving = Serving(engine="0.30", max_model_len=1024, draft=Draft(method=method))
+    target = read_model(LLAMA)
+    with_draft = Ledger(target, serving, draft_model).weights(0, 0, 4)
+    without = Ledger(target, serving.model_copy(update={"draft": None})).weights(0, 0, 4)
+    assert with_draft - without == 69_888 + (512 * 64 + 64 + extra) * 2
 
 
 def test_dcp_multiplies_the_tokens_of_a_block() -> None:

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from engine_facts import cases, models, needs_engine_facts
+from engine_facts import cases, config, models, needs_engine_facts
 
 from fleet.boundary import even_partition
 from fleet.budget import First, Given, gib
+from fleet.cold import Cold
 from fleet.ledger import Ledger
 from fleet.model.read import read_model
 from fleet.model.shape import GIB
@@ -180,7 +181,49 @@ def test_the_weights_are_those_that_the_engine_loaded_within_two_percent(case: d
         assert weights / GIB == pytest.approx(one, rel=0.02), stage
 
 
+H100 = [case for case in LOADED if str(case.get("gpu", "")).startswith("H100") and case.get("available_kv_gib")]
+
+
+@pytest.mark.parametrize("case", H100, ids=lambda case: f"{case['id']}-{case['kind']}")
+def test_the_cold_range_holds_what_was_logged(case: dict[str, Any]) -> None:
+    """Where a log has no version it is one of before 0.18."""
+    counted = ledger({"vllm_version": "0.15", **case})
+    stated = case["available_kv_gib"]
+    logged = stated if isinstance(stated, list) else [stated]
+    cut, model = even_partition(counted.layers, len(logged)), counted.model
+    utilization = case["gpu_memory_utilization"]
+    cold = Cold(memory_gib=79.18, utilization=utilization, hidden=model.hidden, vocabulary=model.vocabulary)
+    for stage, one in enumerate(logged):
+        low, high = cold.range(counted, stage, sum(cut[:stage]), sum(cut[: stage + 1]))
+        assert low / GIB <= one <= high / GIB, stage
+        assert (high - low) / GIB < 12
+
+
 def test_enough_kinds_of_models_and_layouts_are_among_the_cases() -> None:
     assert {case["kind"] for case in POOLS} >= {"dense", "moe", "mla", "dsa", "sliding", "sliding_moe", "hybrid_linear"}
-    assert len(POOLS) > 35 and len(LOADED) > 25
+    assert len(POOLS) > 35 and len(LOADED) > 25 and len(H100) > 20
     assert any(case.get("pp", 1) > 1 for case in POOLS) and any(case.get("dcp", 1) > 1 for case in POOLS)
+
+
+DEEPSEEK_V3 = {"model_type": "deepseek_v3", "topk_method": "noaux_tc"}
+DEEPSEEK_V3 |= {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "published"),
+    [
+        ("llama-3.1-70b", {}, 141_107_412_992),
+        ("qwen2.5-72b", {}, 145_412_407_296),
+        ("gpt-oss-120b", {"quantization_config": {"quant_method": "mxfp4"}}, 65_248_815_744),
+    ],
+)
+def test_the_checkpoint_has_the_size_that_its_index_publishes(name: str, said: dict[str, Any], published: int) -> None:
+    """`total_size` of the model.safetensors.index.json of each."""
+    assert read_model({**config(name), **said}).stored == published
+
+
+def test_a_checkpoint_in_fp8_blocks_has_nearly_the_size_that_its_index_publishes() -> None:
+    """Its MTP layer repeats embedding and head, which config.json does not tell."""
+    fields = {key: value for key, value in config("deepseek-v3.2").items() if not key.startswith("index_")}
+    model = read_model({**fields, **DEEPSEEK_V3})
+    assert model.stored + 2 * model.embedding == pytest.approx(688_586_727_753, rel=0.0001)

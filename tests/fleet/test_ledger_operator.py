@@ -4,6 +4,7 @@ import pytest
 from engine_facts import config, needs_engine_facts, pairs
 
 from fleet.budget import Measured, read_measured
+from fleet.cold import Cold
 from fleet.ledger import Ledger, Pool
 from fleet.model.read import read_model
 from fleet.model.shape import GIB, MIB
@@ -77,3 +78,24 @@ def test_the_checkpoint_weighs_what_the_operator_found() -> None:
 def test_the_weights_of_stage_0_are_what_the_engine_loaded() -> None:
     loaded = pairs()["stages_39_39_gib"][0]["weights"]
     assert ledger().weights(0, 0, 39) / GIB == pytest.approx(loaded, rel=0.02)
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_the_cold_range_holds_what_each_stage_had(stage: int) -> None:
+    """The work space of the indexers, 2.6 GiB at this length, is a term of its own."""
+    counted, gpu = ledger(), pairs()["gpu"]
+    cold = Cold(
+        memory_gib=gpu["total_gib"],
+        utilization=gpu["memory_utilization"],
+        max_num_seqs=256,
+        hidden=6144,
+        vocabulary=154880,
+    )
+    low, high = cold.range(counted, stage, 39 * stage, 39 * stage + 39)
+    assert low / GIB <= pairs()["stages_39_39_gib"][stage]["available_kv"] <= high / GIB
+    assert counted.workspace(stage, 39 * stage, 39 * stage + 39) == 40 * 132 * 524288
+
+
+def test_what_the_operator_loaded_and_what_is_counted_agree() -> None:
+    assert measured().disagreements(ledger()) == ()
+    assert measured().disagreements(ledger(), beyond=0.001) != ()

@@ -26,6 +26,7 @@ INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}
         ({"quant_method": "fp8"}, ELEMENTS + 4),
         (compressed("float-quantized", num_bits=8, type="float", strategy="channel"), ELEMENTS + 256 * 2),
         (compressed("float-quantized", num_bits=8, type="float", strategy="tensor"), ELEMENTS + 4),
+        ({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["lm_head"]}, ELEMENTS + 256 * 4),
         (
             compressed("float-quantized", num_bits=8, type="float", strategy="block", block_structure=[128, 128]),
             ELEMENTS + 2 * 8 * 4,
@@ -73,6 +74,15 @@ def test_an_ignored_matrix_stays_in_16_bit(ignore: str, kept: str) -> None:
 def test_mxfp4_is_of_experts_alone() -> None:
     found = scheme({"quantization_config": {"quant_method": "mxfp4"}}, 2)
     assert not found.quantised("model.layers.3.self_attn.q_proj")
+
+
+def test_groups_of_one_form_are_one_and_of_several_are_told() -> None:
+    alike = compressed("pack-quantized", **INT4)
+    alike["config_groups"]["group_1"] = alike["config_groups"]["group_0"]
+    assert scheme({"quantization_config": alike}, 2).quantised("model.layers.0.mlp.up_proj")
+    alike["config_groups"]["group_1"] = {"weights": {**INT4, "num_bits": 8, "strategy": "channel"}}
+    with pytest.raises(ModelError, match=r"want groups of one form.*found 2 forms"):
+        scheme({"quantization_config": alike}, 2)
 
 
 @pytest.mark.parametrize(
