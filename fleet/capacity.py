@@ -61,7 +61,10 @@ def question_about(plan: Plan) -> Question | None:
     asked = question(plan.node, plan.service, plan.facts, plan.architecture, plan.evidence)
     if asked is None:
         return None
-    return asked.model_copy(update={"serving": asked.serving.model_copy(update={"repair": repair_of(plan)})})
+    done = repair_of(plan)
+    if done == "none":  # then a cut that could be repaired is counted as it would be
+        return asked
+    return asked.model_copy(update={"serving": asked.serving.model_copy(update={"repair": done})})
 
 
 def capacity_of(plan: Plan, measured: MeasuredCut | None = None) -> Capacity | str:

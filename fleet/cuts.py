@@ -12,6 +12,11 @@ class Cuts(Frozen):
 
     model: Architecture
     repaired: bool = False
+    """By the image, wherever it is cut."""
+    repairable: frozenset[int] = frozenset()
+    """Layers that the second of two stages may start on because the engine can be made to compute their indices."""
+    max_pool_loss: float = 0.0
+    """Share of the pool that an aligned partition may cost against one that needs such a repair."""
     runs: tuple[Evidence, ...] = ()
 
     def _runs(self, partition: Partition) -> list[Evidence]:
@@ -35,10 +40,12 @@ class Cuts(Frozen):
         if not found or self.repaired:  # of more than two stages only proven ones come here
             return None
         first = found[0]
+        if stages == 2 and first.layers[0] in self.repairable:
+            return None
         return f"stage {first.stage} starts on layer {first.layers[0]}, which shares layer {first.source}'s indices"
 
     def may_start(self, layer: int) -> bool:
-        """May the second of two stages start here? Of more stages: may a stage start here, as far as indices go?"""
+        """May a stage start here without a repair of ours?"""
         sharing = self.model.index_sharing
         return self.repaired or sharing is None or sharing.computes(layer)
 

@@ -167,11 +167,17 @@ def _pool_words(one: Candidate, chosen: Candidate) -> str:
 
 
 def _repairs(asked: Question, partition: Partition) -> tuple[str, ...]:
-    how = "made to compute their own" if asked.case.cuts.repaired else "not repaired"
-    return tuple(
-        f"stage {one.stage}: layers {', '.join(map(str, one.layers))} share layer {one.source}'s indices, {how}"
-        for one in orphans(partition, asked.case.model)
-    )
+    cuts = asked.case.cuts
+    told = []
+    for one in orphans(partition, asked.case.model):
+        first = one.layers[0]
+        how = "made to compute their own" if cuts.repaired else "not repaired"
+        if not cuts.repaired and len(partition) == 2 and first in cuts.repairable:
+            how = f"layer {first} is made to compute its own by index_topk_pattern"
+        told.append(
+            f"stage {one.stage}: layers {', '.join(map(str, one.layers))} share layer {one.source}'s indices, {how}"
+        )
+    return tuple(told)
 
 
 def balance(partition: Partition, drafts: int) -> float:

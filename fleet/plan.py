@@ -200,8 +200,9 @@ def question(
     folder = next((m for m in facts.models if m.path == service.model), None) if facts else None
     if facts is None or architecture is None or folder is None or folder.config is None:
         return None
+    indexers = frozenset(folder.indexer_layers or ())
     subject = subject_of(folder.config, service.hf_overrides, folder.checkpoint)
-    return question_of(node, service, architecture, subject, evidence, facts.topology, facts.nvidia)
+    return question_of(node, service, architecture, subject, evidence, facts.topology, facts.nvidia, indexers)
 
 
 def search(

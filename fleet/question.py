@@ -20,6 +20,7 @@ from fleet.model.read import read_model
 from fleet.model.shape import Model, ModelError
 from fleet.node import Nvidia
 from fleet.ranking import Choice, choose
+from fleet.repair import REPAIRABLE
 from fleet.search import Case
 from fleet.serving import Draft, Repair, Serving
 from fleet.sizes import Sizes
@@ -193,10 +194,12 @@ def question_of(
     evidence: tuple[Evidence, ...] = (),
     topology: Topology | None = None,
     nvidia: Nvidia | None = None,
+    indexers: frozenset[int] = frozenset(),
 ) -> Question:
-    """The question that this service asks on this node."""
+    """The question that this service asks on this node. `indexers`: layers known to have indexer weights."""
     usable = service.gpus if service.gpus is not None else tuple(range(node.gpus.count))
     widths = widths_of(subject)
+    by_pattern = indexers if _pattern_may_repair(service, architecture) else frozenset()
     engine, draft = engine_of(service.image.engine), draft_of(service, architecture)
     case = Case(
         wiring=wiring_of(node, topology),
@@ -206,6 +209,8 @@ def question_of(
         cuts=Cuts(
             model=architecture,
             repaired=service.boundary_repaired,
+            repairable=by_pattern,
+            max_pool_loss=service.boundary.max_pool_loss if service.boundary.repair == "auto" else 0.0,
             runs=runs_of(evidence, service.model, service.image.engine),
         ),
         objective=service.objective,
@@ -221,11 +226,18 @@ def question_of(
     return Question(
         case=case,
         subject=subject,
-        serving=serving_of(service, draft, "all" if service.boundary_repaired else "none"),
+        serving=serving_of(service, draft, "all" if service.boundary_repaired else "first" if by_pattern else "none"),
         gpu_mib=node.gpus.memory_mib,
         utilization=service.gpu_memory_utilization,
         max_num_seqs=_flag(service, "--max-num-seqs", 1024),
     )
+
+
+def _pattern_may_repair(service: ServiceDeclaration, architecture: Architecture) -> bool:
+    """May the engine's own pattern make a layer compute (`fleet.repair`), where its indexer has weights?"""
+    sharing = architecture.index_sharing
+    wanted = service.boundary.repair in ("auto", "pattern") and not service.boundary_repaired
+    return wanted and sharing is not None and architecture.model_type in REPAIRABLE
 
 
 def draft_of(service: ServiceDeclaration, architecture: Architecture) -> Speculative | None:

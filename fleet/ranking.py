@@ -41,8 +41,9 @@ class Choice(Frozen):
 
     @property
     def why_none(self) -> str:
-        """What stands against the best of them, one for each kind of reason."""
-        return "; ".join(map(str, telling(self.rejected, most=3, each=1))) or "no GPU"
+        """What stands against the best of them, one for each kind of reason; of those that divide, if any do."""
+        near = tuple(one for one in self.rejected if one.candidate.order) or self.rejected
+        return "; ".join(map(str, telling(near, most=3, each=1))) or "no GPU"
 
 
 def telling(rejected: tuple[Rejected, ...], most: int, each: int) -> tuple[Rejected, ...]:

@@ -155,12 +155,21 @@ def best_cut(case: Case, memory: Memory | None, sizes: Sizes) -> Partition | Non
     if few is not None:
         return max(few, key=lambda cut: pool_of(cut, tokens), default=None)
 
-    def may_start(layer: int) -> bool:
-        alone = stages == 2 and case.cuts.problem((layer, layers - layer)) is not None
-        return case.cuts.may_start(layer) and not alone
+    def allowed(layer: int) -> bool:
+        return stages != 2 or case.cuts.problem((layer, layers - layer)) is None
 
-    weight = draft_weight(layers, case.drafts, stages)
-    return best_partition(layers, stages, tokens, weight, may_start, enough, memory is None or memory.monotone)
+    def cut(may_start: Callable[[int], bool]) -> Partition | None:
+        weight = draft_weight(layers, case.drafts, stages)
+        return best_partition(layers, stages, tokens, weight, may_start, enough, memory is None or memory.monotone)
+
+    aligned = cut(lambda layer: case.cuts.may_start(layer) and allowed(layer))
+    if not case.cuts.repairable or stages != 2 or memory is None:
+        return aligned
+    free = cut(allowed)
+    if aligned is None or free is None:
+        return aligned or free
+    least = (1 - case.cuts.max_pool_loss) * pool_of(free, tokens)
+    return aligned if pool_of(aligned, tokens) >= least else free
 
 
 def pool_of(partition: Partition, tokens: Callable[[int, int, int], int]) -> int:

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from fleet.budget import Measured, MeasuredStage
 from fleet.capacity import Capacity, capacity
 from fleet.declaration import NodeDeclaration
+from fleet.node import ModelFolder
 from fleet.objective import Target
-from fleet.plan import question
+from fleet.plan import Plan, question
 from fleet.question import MeasuredCut, Question
 from fleet.ranking import Choice, choose
+from fleet.repair import Repair
 from fleet.search import pool_of
 from fleet.sizes import Sizes, every_sizes
-from tests.fleet.builders import PAIRS, facts, fleet_with, node, run, service
+from tests.fleet.builders import MODEL, PAIRS, facts, fleet_with, node, run, service
 
 MODELS = Path(__file__).resolve().parents[2] / "lab" / "models"
 SWITCH = ((0, 1, 2, 3, 4, 5, 6, 7),)
@@ -99,6 +101,37 @@ def test_a_partition_with_bad_answers_in_a_stored_run_is_not_taken() -> None:
     bad = run(model="glm-5.2", partition=[42, 36], trials=100, bad=21)
     found = glm(evidence=(bad,)).choice().best
     assert found is not None and found.partition != (42, 36) and found.sizes == Sizes(tp=4, pp=2)
+
+
+def planned_with_indexers(layers: range, **changes: Any) -> Plan:
+    """glm with `layout: auto` on a checkpoint that has indexer weights of these layers."""
+    document = config("glm-dsa-78")
+    told = facts(models=(ModelFolder(path=MODEL, config=document, indexer_layers=tuple(layers)),))
+    (plan,) = fleet_with(A100, told, layout="auto", max_model_len=131_072, **(GLM_AS_RUN | changes)).plans
+    return plan
+
+
+def test_a_cut_that_the_engine_can_repair_is_taken_where_an_aligned_one_costs_too_much() -> None:
+    plan = planned_with_indexers(range(79))
+    assert plan.layout is not None and plan.layout.partition == (41, 37)
+    assert isinstance(plan.boundary, Repair) and plan.boundary.kind == "pattern"
+    assert plan.hf_overrides["index_topk_pattern"][41] == "F"
+
+
+@pytest.mark.parametrize(
+    ("layers", "boundary"),
+    [
+        (range(79), {"max_pool_loss": 0.2}),
+        (range(79), {"repair": "aligned"}),
+        (range(79), {"repair": "none"}),
+        (range(0), {}),
+    ],
+)
+def test_an_aligned_cut_is_taken_where_it_is_cheap_or_nothing_may_be_repaired(
+    layers: range, boundary: dict[str, Any]
+) -> None:
+    plan = planned_with_indexers(layers, boundary=boundary)
+    assert plan.layout is not None and plan.layout.partition == (42, 36) and plan.boundary is None
 
 
 def test_a_stage_that_starts_on_a_sharing_layer_is_told_with_its_source() -> None:
