@@ -130,7 +130,7 @@ def write(ground: Ground) -> None:
     declared["delivery"] = {"bundle_mib": 64, **({"rate_mib_s": ground.rate_mib_s} if ground.rate_mib_s else {})}
     data.write_text(yaml.safe_dump(declared))
     folder = ground.fleet.parent / "peers"
-    peers.write(ground.site, folder)
+    peers.write_inventory(ground.site, folder)
     copy = {"ansible.builtin.copy": {"src": f"{ground.source}/", "dest": f"{TARGET}/"}}
     command = f"rsync -a -e {shlex.quote(ground.ssh)} {ground.source}/ root@{{{{ ansible_host }}}}:{TARGET}/"
     synchronize = {"ansible.builtin.command": command, "delegate_to": "localhost"}

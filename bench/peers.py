@@ -66,6 +66,12 @@ def write(site: BenchSite, folder: Path) -> None:
                 if floor == "lean":
                     (folder / which / f"{node.name}.sh").write_text(text)
             write_json(folder / f"{floor}-{which}.json", {**site.access(), "hosts": hosts})
+    write_inventory(site, folder)
+
+
+def write_inventory(site: BenchSite, folder: Path) -> None:
+    """What Ansible reads of the hosts, without any release."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "hosts.yml").write_text(yaml.safe_dump(_inventory(site)))
     for mitogen in (False, True):
         name = "mitogen.cfg" if mitogen else "ansible.cfg"

@@ -110,6 +110,11 @@ class Swarm:
             self.missing.get(node, set()).discard(bundle)
             self.holders[bundle].add(node)
 
+    def offer(self, node: str, bundles: Iterable[Bundle]) -> None:
+        """The node gives these from another place than the one where it still wants them."""
+        for bundle in bundles:
+            self.holders[bundle].add(node)
+
     def failed(self, transfer: Transfer) -> None:
         """The source did not give it. It is tried elsewhere; a source that fails again and again is asked no more."""
         self._end(transfer)

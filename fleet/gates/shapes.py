@@ -206,7 +206,7 @@ def start_budget(plan: Plan) -> Finding | None:
 @gate(
     "checkpoint",
     reads="model.safetensors.index.json, headers and sizes of the shards",
-    remedy="bring the checkpoint to {node} once more (fleet deliver), or take what is no part of it away",
+    remedy="bring the checkpoint to {node} once more (deliver.py), or take what is no part of it away",
     needs_facts=True,
 )
 def checkpoint(plan: Plan) -> Finding | None:

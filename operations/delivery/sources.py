@@ -97,7 +97,8 @@ def archive_file(path: str, digest: str, name: str) -> ManifestFile:
         with tarfile.open(file) as tar:
             names = {member.name.removeprefix("./"): member for member in tar}
             index = names.get("index.json")
-            manifests = json.load(tar.extractfile(index) or open(os.devnull))["manifests"] if index else None  # noqa: SIM115
+            stream = tar.extractfile(index) if index else None
+            manifests = json.load(stream)["manifests"] if stream else None
     except (tarfile.TarError, OSError, ValueError, KeyError, TypeError) as error:
         raise SourceError([f"{path}: want an image's archive (a tar), found {type(error).__name__}: {error}"]) from None
     if index is None and "manifest.json" not in names:

@@ -119,8 +119,10 @@ class Turn:
             item_keys=list(served),
             item_served=list(served.values()),
         )
+        lacking = {need.item for need in self.needs}
         for key in (key for node, key in self.run.found.sources if node == self.name):
-            self.run.swarm.hold(self.name, self.run.bundles_of(self.run.found.items[key]))
+            have = self.run.swarm.offer if key in lacking else self.run.swarm.hold
+            have(self.name, self.run.bundles_of(self.run.found.items[key]))
 
     def _address(self, name: str) -> str:
         return self.run.fleet.placement(name).node.address
@@ -143,7 +145,7 @@ class Turn:
                 self._compare(item, need)
 
     def _compare(self, item: Item, need: Need) -> None:
-        look, reader = self.run.found.looks[self.name].folder(item.path), None
+        look = self.run.found.looks[self.name].folder(item.path)
         reader = self.run.found.looks[self.name].reader(item.path)
         sizes = {file.path: file.bytes for file in item.manifest.files}
         if need.action == "verify":
@@ -154,7 +156,8 @@ class Turn:
         told = self.must("adopt", **values | ({"staging": ""} if reader else {}))
         if told.value("adopted") == "yes":
             self.run.swarm.hold(self.name, self.run.bundles_of(item))
-            self.call("offer_place", key_served=item.key, path=item.path, timeout_s=30) if self.serves else None
+            if self.serves:
+                self.must("offer_place", key_served=item.key, path=item.path)
             self._keep(item.key, "verified")
             return
         wrong = [line.partition("=")[2] for line in told.stdout.splitlines() if line.startswith("wrong=")]

@@ -1,6 +1,7 @@
 """What a node tells a delivery: what is verified, what lies there, what an earlier run left, who reads what."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from fake_node import CURRENT, FakeNode
 from facts.parse.delivery import SECTIONS, parse_look, running
 from facts.parse.frames import ProbeError, parse_frames
 from facts.parse.probe import read_verified
+from facts.script import sections_script
 from fleet.delivery import FolderLook
 from fleet.node import CheckpointRequest, Installed, OwnFile, ProbeRequest, Unit
 
@@ -35,13 +37,9 @@ def folder(node: FakeNode, path: Path) -> FolderLook:
 
 def remember(node: FakeNode, path: Path) -> None:
     """As a delivery does after it compared the folder: with the section's own listing."""
-    from facts.script import sections_script
-
     script = sections_script(("delivered",), request(path)).text
     listing = script[script.index("listing_of()") :]
     listing = listing[: listing.index("\n}") + 2]
-    import subprocess
-
     done = subprocess.run(
         ["bash", "-c", f"export LC_ALL=C\n{listing}\nprintf '%s\\n' {DIGEST}; listing_of {path}"],
         capture_output=True,

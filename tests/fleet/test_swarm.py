@@ -125,6 +125,17 @@ def test_without_any_source_a_bundle_is_told_as_hopeless_only_when_nobody_is_abo
     assert one.hopeless("n2") == set(whole)
 
 
+def test_a_node_that_gives_from_another_place_still_wants_its_own_copy() -> None:
+    whole = bundles(1)
+    one = Swarm({"n1": whole, "n2": whole}, {}, {}, 1, 1)
+    one.offer("n1", whole)
+    assert one.next("n1") is None
+    first = one.next("n2")
+    assert first == Transfer("n1", "n2", whole[0])
+    one.done(first)
+    assert one.next("n1") == Transfer("n2", "n1", whole[0])
+
+
 def test_a_node_that_has_a_bundle_serves_it_before_the_origin_does() -> None:
     whole = bundles(1)
     one = Swarm({"n2": whole}, {"n1": whole}, {ORIGIN: whole}, 1, 1)

@@ -20,10 +20,18 @@ def make_checkpoint(folder: Path, seed: int = 1, shards: int = 4, mib: int = 6) 
     noise = random.Random(seed)
     (folder / "config.json").write_bytes(CONFIG.read_bytes())
     for number in range(shards):
-        (folder / f"model-{number}.safetensors").write_bytes(noise.randbytes(mib * MIB + number))
+        (folder / f"model-{number}.safetensors").write_bytes(shard(noise, mib * MIB + number))
     (folder / "extra").mkdir()
     (folder / "extra" / "a note.txt").write_text(f"{seed}\n")
     return folder
+
+
+def shard(noise: random.Random, size: int) -> bytes:
+    """A safetensors file of exactly this size with one tensor of noise."""
+    weights = size - 8 - 256
+    tensor = {"model.layers.0.mlp.up_proj.weight": {"dtype": "U8", "shape": [weights], "data_offsets": [0, weights]}}
+    header = json.dumps(tensor).encode().ljust(256)
+    return len(header).to_bytes(8, "little") + header + noise.randbytes(weights)
 
 
 class DeliverySite:
@@ -44,7 +52,7 @@ class DeliverySite:
     def service(self, source: Path | None = None, **origin: Any) -> dict[str, Any]:
         """A service of this checkpoint."""
         checkpoint = {"manifest": self.manifest(source or self.source), **origin}
-        return self.site.service(model=TARGET, checkpoint=checkpoint)
+        return self.site.service(model=TARGET, checkpoint=checkpoint, policy={"mixed": ["gpus"]})
 
     def declare(self, source: Path | None = None, delivery: dict[str, Any] | None = None, **origin: Any) -> None:
         """Declare it for all nodes."""

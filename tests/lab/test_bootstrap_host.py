@@ -160,7 +160,7 @@ def test_a_second_run_has_nothing_to_do(fleet: RolloutSite) -> None:
 
 
 def test_a_changed_driver_gets_a_new_specification_and_a_changed_file_is_put_right(fleet: RolloutSite) -> None:
-    fleet.on(NODE, "sed -i 's/driver-version: .*/driver-version: 1.2.3/' /etc/cdi/nvidia.yaml")
+    fleet.on(NODE, "sed -Ei 's/(driver-version: |libcuda\\.so\\.)[0-9.]+/\\11.2.3/' /etc/cdi/nvidia.yaml")
     fleet.on(NODE, "echo '* - nofile 7' >/etc/security/limits.d/90-vllm-fleet.conf")
     ran = bootstrap(fleet)
     assert ran.code == 0, ran.out

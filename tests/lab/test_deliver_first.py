@@ -157,6 +157,16 @@ def test_a_new_host_gets_it_from_a_peer_that_has_it(fleet: DeliverySite) -> None
     assert set(row["sources"]) <= {"a1", "h1"}
 
 
+def test_a_rollout_delivers_first_where_it_is_asked_to(fleet: DeliverySite) -> None:
+    fleet.site.on("l1", f"systemctl stop vllm-m; rm -rf {TARGET} /var/lib/vllm-fleet/.delivery/*")
+    assert "checkpoint-verified" in fleet.site.deploy().plain
+    ran = fleet.site.deploy("--data", "deliver=true", XDG_CACHE_HOME=str(fleet.site.root))
+    assert ran.code == 0, ran.out
+    assert (
+        fleet.site.on("l1", f"ls {TARGET}/config.json; systemctl is-active vllm-m") == f"{TARGET}/config.json\nactive"
+    )
+
+
 def test_the_report_and_the_output_hold_no_secret(fleet: DeliverySite) -> None:
     text = json.dumps(fleet.report()[1])
     assert "secret" not in text
