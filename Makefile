@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help venv demo test test-engine lint unit lab-test bench docs recorded clean
+SECONDS ?= 60
+
+.PHONY: help venv demo test test-engine lint unit lab-test fuzz bench docs recorded clean
 
 help:
 	@echo 'make demo      set up, boot a lab of three real systemd hosts, roll out on it, show the result (root on Linux;'
@@ -11,6 +13,7 @@ help:
 	@echo 'make test      set up, lint, types, unit, property and lab tests (lab tests need root on Linux)'
 	@echo 'make test-engine  install vLLM built for CPU and test against it (Linux; 3.5 GB once, at most 25 minutes)'
 	@echo 'make venv      only .venv, with .venv/bin/fleet and .venv/bin/pyinfra'
+	@echo 'make fuzz      every parser, SECONDS=60 each, by coverage (atheris; Linux on x86-64)'
 	@echo 'make bench     this project beside ansible-core and mitogen on the same lab (long)'
 	@echo 'make docs      write docs/gates.md anew from the code'
 	@echo 'make recorded  record the nodes of inventory/recorded anew, from a lab (root on Linux)'
@@ -42,6 +45,9 @@ unit: venv
 lab-test: venv
 	$(BIN)/python -m pytest -m lab
 
+fuzz: venv
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS)
+
 bench: venv
 	$(BIN)/python -m bench.rollout
 
@@ -55,6 +61,6 @@ clean:
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m cli.clean; \
 	elif grep -qs '"$(CURDIR)/.lab/' /run/vllm-fleet-lab/*/lab.json; then \
 	    echo 'a lab of this folder runs, and .venv, which can end it, is gone: make venv, then make clean' >&2; exit 1; fi
-	@rm -rf $(VENV) .lab .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info pyinfra-debug.log verified bench/.venv bench/results
+	@rm -rf $(VENV) .lab .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info pyinfra-debug.log verified bench/.venv bench/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo 'clean: .venv, .lab and caches of this folder are gone'

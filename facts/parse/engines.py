@@ -159,7 +159,7 @@ def _reports(section: Section) -> dict[str, list[Report]]:
 def _report(path: str, line: str) -> Report:
     try:
         text = base64.b64decode(line.strip(), validate=True).decode("utf-8", errors="replace")
-    except binascii.Error:
+    except ValueError:  # binascii.Error, or letters that are no ASCII
         return Report(path=path)
     head, _, body = text.replace("\r", "").partition("\n")
     status = _STATUS.match(head)

@@ -13,7 +13,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ABSENT = re.compile(r"no such image|image not known|no such object", re.IGNORECASE)
 ENGINE_LABEL = "org.vllm-fleet.engine"
 _CUDA = re.compile(r"(?:CUDA_VERSION|cuda)=([0-9]{1,3}(?:\.[0-9]{1,4}){0,3})")
-_USER = re.compile(r'\("((?:[^"\\]|\\.)*)",pid=([0-9]+),fd=[0-9]+\)')
+_USER = re.compile(r'\("((?:[^"\\]|\\.)*)",pid=([0-9]{1,10}),fd=[0-9]+\)')
 
 
 def parse_runtime(section: Section, name: Literal["podman", "docker"]) -> Runtime:
@@ -100,7 +100,7 @@ def parse_ports(section: Section) -> tuple[tuple[Port, ...], str | None]:
         if not words:
             continue
         if words[0] == "cgroup" and len(words) >= 2:
-            cgroups[words[1]] = line.split(" ", 2)[2] if len(words) > 2 else ""
+            cgroups[words[1]] = line.split(maxsplit=2)[2] if len(words) > 2 else ""
         elif words[0] == "container" and len(words) == 3:
             containers[words[1]] = words[2]
         elif words[0].isdecimal() and len(words) >= 4 and (port := re.search(r":([0-9]{1,5})$", words[2])):
@@ -126,7 +126,7 @@ def parse_disks(section: Section) -> tuple[Disk, ...]:
             path = line.removeprefix("path ")
         elif line.startswith("folder ") and path:
             folders[path] = line.removeprefix("folder ")
-        elif match := re.fullmatch(r"([0-9]+) ([0-9]+) ([0-9]+) (/.*)", line):
+        elif match := re.fullmatch(r"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,18}) (/.*)", line):
             block = int(match[1])
             sizes[match[4]] = (int(match[2]) * block, int(match[3]) * block)
     if not folders:

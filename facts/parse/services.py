@@ -1,7 +1,6 @@
 """The sections `services`, `files`, `units` and `secrets` -> Installed, one for each service that lies on the node."""
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from fleet.command import STATE, unit_name
 from fleet.node import Installed, OwnFile, Pending, Unit
 
 _ID = re.compile(r"[0-9a-f]{16}")
-_STAT = re.compile(r"([0-7]{1,4}) (\S+:\S+) ([0-9]+) (.+?) (/\S+)")
+_STAT = re.compile(r"([0-7]{1,4}) (\S+:\S+) ([0-9]{1,18}) (.+?) (/\S+)")
 _LARGEST_TEXT = 65536
 SECRETS_FILE = "secrets.env"
 _YES_NO = {"yes": True, "no": False}
@@ -32,7 +31,7 @@ def parse_files(section: Section) -> dict[str, OwnFile]:
     head, _, body = section.text.partition("\n\n")
     try:
         contents = base64.b64decode(body.strip(), validate=True).split(b"\0")[:-1]
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, or letters that are no ASCII
         raise PartError(f"files: want base64, found {quoted(body)} ({error})") from None
     stats = [(line, _STAT.fullmatch(line)) for line in head.splitlines()]
     if odd := next((line for line, match in stats if not match), None):
