@@ -59,6 +59,7 @@ def replicas_image(fleet: FleetView) -> list[PlacedFinding]:
 @gate(
     "replicas-gpus",
     reads="gpus of the inventory",
+    severity="warn",
     remedy="place {service} on nodes of one kind, or declare policy.mixed: [gpus]",
 )
 def replicas_gpus(fleet: FleetView) -> list[PlacedFinding]:
@@ -67,7 +68,7 @@ def replicas_gpus(fleet: FleetView) -> list[PlacedFinding]:
     def kind(plan: Plan) -> str:
         return f"{plan.node.gpus.model} {plan.node.gpus.memory_mib} MiB"
 
-    return _differences(fleet, "gpus", kind, lambda values: False)
+    return _differences(fleet, "gpus", kind, lambda values: True)
 
 
 @gate(
