@@ -39,20 +39,29 @@ def _flags(argv: list[str]) -> dict[str, Any]:
     return found
 
 
+_JSON = (("--speculative-config", "null"), ("--hf-overrides", "{}"))
+"""Flags whose value is JSON, and what stands for none."""
+
+
 def _service(declared: ServiceDeclaration, document: dict[str, Any]) -> ServiceDeclaration:
     """The service as the running release serves it. Raises ValueError or TypeError where its plan.json is damaged."""
     flags = _flags([str(word) for word in document["argv"]])
-    draft = json.loads(str(flags.get("--speculative-config", "null")))
+    length, share = int(flags["--max-model-len"]), float(flags.get("--gpu-memory-utilization", 0.9))
+    if not (0 < length < 2**40 and 0 < share <= 1):
+        raise ValueError(f"want a context and a share of the memory, found {length} and {share}")
+    draft, overrides = (json.loads(str(flags.get(*one))) for one in _JSON)
+    if not isinstance(overrides, dict):
+        raise ValueError(f"want a mapping of overrides, found {overrides!r}")
     k = draft.get("num_speculative_tokens", 1) if draft else 1
     settings = {
         "model": str(document["model"]),
         "image": declared.image.model_copy(update={"engine": str(document["engine"])}),
         "objective": "latency",
-        "max_model_len": int(flags["--max-model-len"]),
+        "max_model_len": length,
         "kv_cache_dtype": str(flags.get("--kv-cache-dtype", "auto")),
-        "gpu_memory_utilization": float(flags.get("--gpu-memory-utilization", 0.9)),
+        "gpu_memory_utilization": share,
         "speculative": Speculative(method=draft["method"], k=k) if draft else "none",
-        "hf_overrides": json.loads(str(flags.get("--hf-overrides", "{}"))),
+        "hf_overrides": overrides,
         "layout": LayoutDeclaration.model_validate(document["layout"]),
         "flags": flags,
     }

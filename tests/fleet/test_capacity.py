@@ -98,6 +98,28 @@ def test_a_damaged_plan_of_the_running_release_is_no_plan(text: str) -> None:
     assert capacity_words(plan)[0].startswith("pool: ")
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--max-model-len", "0"),
+        ("--max-model-len", "-4"),
+        ("--max-model-len", "9" * 40),
+        ("--gpu-memory-utilization", "nan"),
+        ("--gpu-memory-utilization", "7"),
+        ("--speculative-config", "[]x"),
+        ("--speculative-config", '{"method": 3}'),
+        ("--hf-overrides", "{"),
+        ("--hf-overrides", "3"),
+    ],
+)
+def test_a_flag_that_no_engine_could_run_with_makes_no_plan_of_what_runs(flag: str, value: str) -> None:
+    document = plan_document(glm(**cut(39, 39), hf_overrides={"a": 1}))
+    argv = document["argv"]
+    argv[argv.index(flag) + 1] = value
+    plan = glm(running(text=json.dumps(document)), **cut(41, 37))
+    assert current_plan(plan) is None and " -> " not in capacity_words(plan)[0]
+
+
 def test_a_change_of_the_partition_is_told_as_a_change_of_the_pool() -> None:
     words = capacity_words(glm(running(**cut(39, 39)), **cut(41, 37)))
     assert words[0].startswith("pool: 597,760 (logged) -> 7")
