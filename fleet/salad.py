@@ -6,7 +6,7 @@ Judged are stretches of words with single spaces between them. Lists, tables, da
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from fleet.passages import structured, unspaced, words
@@ -64,6 +64,13 @@ def _running_words(text: str) -> list[str]:
     return [] if upper > 0.5 * len(found) or short > 0.6 * len(found) else found
 
 
+def _side_by_side(text: str) -> Iterator[tuple[str, str]]:
+    """Pairs of words with nothing between them: after `the ` and a name in quotes the next word may be any."""
+    for a, b in pairwise(text[-12 * TAIL :].split()[-TAIL:]):
+        if _PLAIN.fullmatch(a) and _PLAIN.fullmatch(b) and a[-1] not in ",.!?":
+            yield a.lower(), b.strip(",.!?").lower()
+
+
 def _few_words(text: str) -> str | None:
     """Hardly any different words, and they come in no order that repeats."""
     if unspaced(text[-TAIL:]) > TAIL // 2:
@@ -95,7 +102,7 @@ def _no_grammar(text: str) -> str | None:
     found = _running_words(text)
     if len(found) < FEWEST or not all(word.isascii() for word in found):
         return None
-    after = [b for a, b in pairwise(found) if a in _DETERMINERS]
+    after = [b for a, b in _side_by_side(text) if a in _DETERMINERS]
     wrong = sum(word in _NEVER_AFTER for word in after)
     if len(after) >= 6 and wrong >= 4 and wrong > 0.2 * len(after):
         return f"{wrong} of {len(after)} articles among the last {len(found)} words are followed by no noun"

@@ -119,3 +119,9 @@ def test_a_short_answer_that_was_cut_is_judged_as_well(text: str, looped: bool) 
 
 def test_half_a_pair_of_surrogates_is_judged_as_well() -> None:
     assert judge("\ud800 and again " * 40, "length").degenerate
+
+
+def test_a_name_in_quotes_may_stand_between_an_article_and_any_word() -> None:
+    lines = (f"The ``OPTION_{n}`` of {sentence(random.Random(n)).lower()[:-1]}." for n in range(12))
+    text = " ".join(lines)
+    assert not judge(text, "stop").degenerate
