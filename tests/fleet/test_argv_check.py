@@ -150,6 +150,7 @@ WARNED = [
     (["--model", "m"], "--model", "right after"),
     (["m", "--reasoning-parser=false"], "--reasoning-parser", "plugin"),
     (["m", "--tool-call-parser", "hermes2"], "--tool-call-parser", "plugin"),
+    (["m", "--tokenizer-mode", "fancy"], "--tokenizer-mode", "plugin"),
     ([], None, "no model"),
 ]
 
@@ -192,6 +193,12 @@ def test_a_flag_that_a_later_version_dropped_or_changed_is_judged_by_that_versio
     assert check("m", "--disable-eplb", version="0.33.0").accepts
     assert not check("m", "--disable-eplb", version="0.32.0").accepts
     assert check("m", "--no-enable-eplb", version="0.33.0").accepts
+
+
+def test_a_cache_dtype_is_one_of_a_list_until_0_32_and_may_be_a_plugins_in_0_33() -> None:
+    assert not check("m", "--kv-cache-dtype", "fp9", version="0.32.0").accepts
+    report = check("m", "--kv-cache-dtype", "fp9", version="0.33.0")
+    assert report.starts and "plugin" in report.findings[0].message
 
 
 @pytest.mark.parametrize("version", versions())
