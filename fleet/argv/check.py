@@ -80,6 +80,9 @@ def _findings(catalog: Catalog, argv: list[str], read_config: ReadConfig) -> Ite
     settings: dict[str, Any] = {}
     for given in parsed.given:
         yield from _value(catalog, given, settings)
+    if parsed.asks_help:
+        yield Finding(level="fails", flag="--help", message="the help is printed, and nothing is started")
+        return
     yield from _together(catalog, settings)
     yield from _doubtful(catalog, parsed, prepared)
 

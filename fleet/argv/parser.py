@@ -43,6 +43,8 @@ class Parsed:
         self.unrecognized: list[int] = []
         """Places of words that nothing takes."""
         self.abbreviated: dict[str, str] = {}
+        self.asks_help = False
+        """The help is printed, and nothing after it is looked at."""
         self.options: dict[int, Option] = {}
         self.pattern = "".join(self._classified())
         self._model = next((flag for flag in catalog.flags if flag.flag is None), None)
@@ -115,6 +117,9 @@ class Parsed:
                 self.unrecognized += range(place, following)
                 place = following
             place = self._optional(place)
+            if self.asks_help:
+                self.unrecognized.clear()
+                return
         self.unrecognized += range(self._positional(place), len(self.words))
 
     def _positional(self, place: int) -> int:
@@ -156,6 +161,7 @@ class Parsed:
 
     def _following(self, flag: FlagInfo, spelling: str, place: int) -> int:
         """Take a flag's values from the words after it."""
+        self.asks_help = flag.action == "help"
         count = self._count(flag, self.pattern[place:])
         if count is None:
             least = "at least one argument" if flag.nargs == "+" else f"{flag.nargs or 'one'} argument"

@@ -127,6 +127,7 @@ FAILS = [
     (["m", "--tensor-parallel-size", "0"], "--tensor-parallel-size"),
     (["m", "--gpu-memory-utilization", "1.5"], "--gpu-memory-utilization"),
     (["m", "--headless", "--api-server-count", "2"], "--api-server-count"),
+    (["m", "--help=all", "--no-such-flag"], "--help"),
 ]
 
 
