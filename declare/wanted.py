@@ -73,7 +73,8 @@ def _one(schema: Schema, root: Schema) -> str:
         return f"a list{least}, each {entries}"
     if kind == "object":
         names = ", ".join(schema.get("properties", {}))
-        return f"a mapping ({names})" if names and len(names) <= 60 else "a mapping"
+        free = 'a mapping, such as {"name": 1}'
+        return f"a mapping ({names})" if names and len(names) <= 60 else "a mapping" if names else free
     return "true or false" if kind == "boolean" else "a value"
 
 
