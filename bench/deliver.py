@@ -122,7 +122,8 @@ def write(ground: Ground) -> None:
     manifest = ground.fleet.parent / "bench.manifest"
     manifest.write_text(measure(ground.source).text)
     ground.site.write()
-    shutil.copytree(ground.site.fleet("bare"), ground.fleet, dirs_exist_ok=True)
+    ground.site.lab.write_inventory(ground.fleet)
+    shutil.copytree(ground.site.fleet("bare") / "group_data", ground.fleet / "group_data", dirs_exist_ok=True)
     data = ground.fleet / "group_data/all.yaml"
     declared: dict[str, Any] = yaml.safe_load(data.read_text())
     (service,) = declared["services"].values()
