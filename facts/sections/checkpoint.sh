@@ -28,7 +28,7 @@ checkpoint_tensors() {
                 printf '!%s is missing}' "${file##*/}"
                 continue
             fi
-            total=$(stat -c %s -- "$file")
+            total=$(stat -Lc %s -- "$file")
             size=$(od -An -t u8 -N 8 -- "$file") && size=${size//[[:space:]]/}
             if [[ ! $size =~ ^[0-9]{1,9}$ ]] || ((total < 8)); then
                 printf '!%s: the header is not that of safetensors}' "${file##*/}"
