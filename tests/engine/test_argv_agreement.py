@@ -3,15 +3,15 @@
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from generated_argv import Generator
+from typer.testing import CliRunner
 
 from cli.check_argv import read_config
-from cli.engine import described, text_of
+from cli.engine import app, text_of
 from fleet.argv.catalog import Catalog
 from fleet.argv.check import check_argv
 from fleet.catalogs import catalog_of, versions
@@ -19,31 +19,50 @@ from lab.engine.interpreter import Interpreter
 from tests.facts.captures import SHARED
 
 pytestmark = pytest.mark.engine
-ASK = Path(__file__).resolve().parents[2] / "lab" / "engine" / "ask.py"
+PROJECT = Path(__file__).resolve().parents[2]
 GENERATED = 600
 """Command lines a version; the real parser takes 4 ms for one."""
-Ask = Callable[[list[str]], dict[str, Any]]
+EVERY = pytest.mark.parametrize("parser", versions(), indirect=True)
+ONE = pytest.mark.parametrize("parser", ["0.30.0"], indirect=True)
 
 
-@contextmanager
-def real_parser(found: Interpreter) -> Iterator[Ask]:
-    """The version's own parser, in a process that stays up."""
-    words = [found.python, ASK]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, env=found.environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+class Parser:
+    """A version's own parser, in a process that stays up: importing vLLM takes 10 s of CPU."""
 
-        def ask(argv: list[str]) -> dict[str, Any]:
-            assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-            process.stdin.write(json.dumps(argv) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-            assert line, process.stderr.read()[-2000:]
-            verdict: dict[str, Any] = json.loads(line)
-            return verdict
+    def __init__(self, found: Interpreter) -> None:
+        self.version, self.source = found.version, found.source
+        pipe = subprocess.PIPE
+        words = [found.python, PROJECT / "lab" / "engine" / "ask.py"]
+        self._process = subprocess.Popen(
+            words, env=found.environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
 
-        yield ask
-        assert process.stdin is not None
-        process.stdin.close()
+    def ask(self, what: object) -> dict[str, Any]:
+        """The verdict on a command line, or its description for "dump"."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the parser of {self.version} ended with {self._process.wait()}"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def accepts(self, argv: list[str]) -> bool:
+        """Does it take the command line?"""
+        return bool(self.ask(argv)["accepts"])
+
+    def end(self) -> None:
+        """Let it go."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def parser(request: pytest.FixtureRequest, engine_of: Callable[[str], Interpreter]) -> Iterator[Parser]:
+    started = Parser(engine_of(request.param))
+    yield started
+    started.end()
 
 
 def catalog(version: str) -> Catalog:
@@ -52,56 +71,77 @@ def catalog(version: str) -> Catalog:
     return found
 
 
-@pytest.mark.parametrize("version", versions())
-def test_generated_command_lines_get_the_answer_of_the_real_parser(
-    version: str, engine_of: Callable[[str], Interpreter]
-) -> None:
-    known = catalog(version)
+def kept(version: str) -> Path:
+    return PROJECT / "fleet" / "engines" / f"{version}.json"
+
+
+@EVERY
+def test_generated_command_lines_get_the_answer_of_the_real_parser(parser: Parser) -> None:
+    known = catalog(parser.version)
     generator = Generator(known, seed=30)
     verdicts = {True: 0, False: 0}
     differ = []
-    with real_parser(engine_of(version)) as ask:
-        for _ in range(GENERATED):
-            argv = generator.argv()
-            real, ours = ask(argv), check_argv(known, argv)
-            verdicts[real["accepts"]] += 1
-            if ours.accepts is not real["accepts"]:
-                differ.append((argv, real, [str(finding) for finding in ours.findings]))
+    for _ in range(GENERATED):
+        argv = generator.argv()
+        real, ours = parser.ask(argv), check_argv(known, argv)
+        verdicts[real["accepts"]] += 1
+        if ours.accepts is not real["accepts"]:
+            differ.append((argv, real, [str(finding) for finding in ours.findings]))
     assert not differ, f"{len(differ)} of {GENERATED}: {differ[:3]}"
     assert min(verdicts.values()) > GENERATED / 3, f"want about half of them wrong: {verdicts}"
 
 
-def test_posted_command_lines_get_the_answer_that_was_recorded(engine_of: Callable[[str], Interpreter]) -> None:
+@EVERY
+def test_a_catalog_is_what_the_real_parser_tells(parser: Parser) -> None:
+    made, there = parser.ask("dump"), json.loads(kept(parser.version).read_text())
+    assert there["source"] == f"the real parser of {parser.source}"
+    differ = [key for key in made if there[key] != made[key]]
+    assert not differ, {key: _first_difference(there[key], made[key]) for key in differ}
+    whole = {"version": made.pop("version"), "source": there["source"], **made}
+    assert kept(parser.version).read_text() == text_of(whole)
+
+
+def _first_difference(old: Any, new: Any) -> Any:
+    pairs = zip(old, new, strict=False) if isinstance(old, list) else [(old[k], new.get(k)) for k in old] if old else []
+    return next(((a, b) for a, b in pairs if a != b), (len(old), len(new)))
+
+
+def test_the_command_makes_the_file_that_is_kept(tmp_path: Path, engine_python: Path) -> None:
+    made = tmp_path / "0.30.0.json"
+    ran = CliRunner().invoke(app, ["dump", "0.30.0", "--out", str(made)])
+    assert ran.exit_code == 0, ran.output
+    assert made.read_text() == kept("0.30.0").read_text()
+
+
+@ONE
+def test_posted_command_lines_get_the_answer_that_was_recorded(parser: Parser) -> None:
     file = SHARED / "engine" / "argv" / "cases-0.30.0.jsonl"
     if not file.exists():
         pytest.skip(f"no {file}; point VLLM_FLEET_SHARED at it")
-    with real_parser(engine_of("0.30.0")) as ask:
-        for line in file.read_text().splitlines():
-            case = json.loads(line)
-            assert ask(case["argv"])["accepts"] is case["accepts"], case
+    cases = [json.loads(line) for line in file.read_text().splitlines()]
+    assert cases and [case for case in cases if parser.accepts(case["argv"]) is not case["accepts"]] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "port: 8001\n",
-        "model: org/m\ntensor-parallel-size: 2\n",
-        "enable-prefix-caching: false\n",
-        "enable_prefix_caching: true\nserved-model-name: [a, b]\n",
-        "speculative-config: {method: mtp, num_speculative_tokens: 3}\n",
-        "compilation-config:\n  mod: 3\n",
-        "port: many\n",
-        "no-such-flag: 1\n",
-        "api-key: []\n",
-        "hf-token:\n",
-        "- a\n",
-        "",
-        "a: [\n",
-    ],
-)
-def test_a_config_file_gets_the_answer_of_the_real_parser(
-    text: str, tmp_path: Path, parser_0_30: Ask, engine_of: Callable[[str], Interpreter]
-) -> None:
+CONFIG_FILES = [
+    "port: 8001\n",
+    "model: org/m\ntensor-parallel-size: 2\n",
+    "enable-prefix-caching: false\n",
+    "enable_prefix_caching: true\nserved-model-name: [a, b]\n",
+    "speculative-config: {method: mtp, num_speculative_tokens: 3}\n",
+    "compilation-config:\n  mod: 3\n",
+    "port: many\n",
+    "no-such-flag: 1\n",
+    "api-key: []\n",
+    "hf-token:\n",
+    "- a\n",
+    "",
+    "a: [\n",
+]
+
+
+@ONE
+@pytest.mark.parametrize("text", CONFIG_FILES)
+def test_a_config_file_gets_the_answer_of_the_real_parser(parser: Parser, text: str, tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text(text)
     forms = (
@@ -114,33 +154,5 @@ def test_a_config_file_gets_the_answer_of_the_real_parser(
     )
     for form in forms:
         argv = ["vllm", "serve", *form]
-        ours, real = check_argv(catalog("0.30.0"), argv, read_config), parser_0_30(argv)
+        ours, real = check_argv(catalog("0.30.0"), argv, read_config), parser.ask(argv)
         assert ours.accepts is real["accepts"], (form, real, [str(one) for one in ours.findings])
-
-
-@pytest.fixture(scope="module")
-def parser_0_30(engine_of: Callable[[str], Interpreter]) -> Iterator[Ask]:
-    with real_parser(engine_of("0.30.0")) as ask:
-        yield ask
-
-
-@pytest.mark.parametrize("version", versions())
-def test_a_catalog_is_what_the_command_makes_of_the_real_parser(
-    version: str, engine_of: Callable[[str], Interpreter]
-) -> None:
-    found = engine_of(version)
-    made = described(found.python, found.environment)
-    kept = json.loads(catalog_file(version).read_text())
-    assert kept["source"] == f"the real parser of {found.source}"
-    differ = [key for key in made if kept[key] != json.loads(json.dumps(made[key]))]
-    assert not differ, {key: _first_difference(kept[key], made[key]) for key in differ}
-    assert catalog_file(version).read_text() == text_of({"version": version, "source": kept["source"], **made})
-
-
-def catalog_file(version: str) -> Path:
-    return Path(__file__).resolve().parents[2] / "fleet" / "engines" / f"{version}.json"
-
-
-def _first_difference(old: Any, new: Any) -> Any:
-    pairs = zip(old, new, strict=False) if isinstance(old, list) else [(old[k], new.get(k)) for k in old] if old else []
-    return next(((a, b) for a, b in pairs if a != b), (len(old), len(new)))
