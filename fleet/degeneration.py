@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 
 from fleet.frozen import Frozen
-from fleet.passages import Repeat, repeats_at_the_end, structured, unspaced, without_counters, words
+from fleet.passages import Repeat, repeats_at_the_end, rows_of_numbers, structured, unspaced, without_counters, words
 from fleet.salad import salad
 
 ENDED = ("stop", "tool_calls", "function_call")
 """finish_reasons with which the engine says that the answer is whole."""
 _RULERS = frozenset("-=_*#~.+ \n\t│─═|")
+_BROKEN = 8
+"""A cut leaves half a character, which shows as three of U+FFFD at most."""
 _SHOWN = 60
 _MARKER = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|user|assistant|end)\|>|</s>")
 
@@ -47,11 +49,14 @@ def judge(text: str, finish_reason: str | None, max_tokens: int | None = None) -
     if not ended and blank >= 200:
         return Judgement(degenerate=True, why=f"ends in {blank} blank characters")
     whole = text.rstrip(" \n\t\r\ufffd")
+    broken = text[len(whole) :].count("\ufffd")
+    if broken >= _BROKEN:
+        return Judgement(degenerate=True, why=f"ends in {broken} characters that no text has (U+FFFD)")
     for check in checks:
         why = check(whole, ended)
         if why is not None:
             return Judgement(degenerate=True, why=why)
-    why = salad(whole)
+    why = salad(whole, ended)
     if why is not None:
         return Judgement(degenerate=True, why=why)
     return Judgement(degenerate=False, why="ended by itself" if ended else "cut, and went on with something new")
@@ -62,6 +67,8 @@ def _loop(text: str, ended: bool) -> str | None:
     without_last_word = text[: text.rfind(" ")] if " " in text[-40:] else text
     for version in dict.fromkeys((text, without_counters(text), without_counters(without_last_word))):
         for repeat in repeats_at_the_end(version):
+            if version is not text and rows_of_numbers(version, repeat):
+                continue  # a table that was asked for, and not yet at its end
             share = repeat.length / max(1, len(version))
             if (_kept_on if ended else _goes_round)(repeat, share):
                 return f"the last {repeat.length} characters are {_quoted(repeat.unit)} {repeat.times:.1f} times"

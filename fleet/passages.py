@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from fleet.frozen import Frozen
 
@@ -36,16 +37,22 @@ def without_counters(text: str) -> str:
 
     A number that could be foretold tells nothing: `Step 41: again`, `Step 42: again` is a loop. In data several
     counters side by side are what was asked for (`{"id": 7, "name": "user7"}`), so there only a single one is taken.
+    What counts down in several places comes to its end by itself, as a song of ten bottles does: it is left too.
     """
     found = list(_predicted(text))
     places = {place for place, _ in found}
-    if structured(text) and len(places) > 1:
+    if len(places) > 1 and (structured(text) or _falls([int(match[0]) for _, match in found])):
         return text
     parts, end = [], 0
     for _, match in found:
         parts += [text[end : match.start()], "#"]
         end = match.end()
     return "".join([*parts, text[end:]])
+
+
+def _falls(values: list[int]) -> bool:
+    """Do these numbers go down, and end below where they began?"""
+    return values[0] > values[-1] and all(a >= b for a, b in pairwise(values))
 
 
 def _predicted(text: str) -> Iterator[tuple[str, re.Match[str]]]:
@@ -108,3 +115,21 @@ def repeats_at_the_end(text: str) -> list[Repeat]:
         if ended and length >= 2 * period:
             found.append(Repeat(unit=back[:period][::-1], length=length))
     return found[::-1]
+
+
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_OPEN_ARRAY = re.compile(r"[\[({][\s\d#,;.+-]*\Z")
+
+
+def rows_of_numbers(text: str, repeat: Repeat) -> bool:
+    """Is what goes round data without a word: lines of two numbers and more each, or the items of an open bracket?
+
+    `text` is one `without_counters`: a column that counts up looks there like a passage that stands still. A line with
+    one number and nothing else (`41.`, `42.`) is an empty list that goes on and on.
+    """
+    if _LETTERS.search(repeat.unit):
+        return False
+    numbers, lines = len(re.findall(r"[\d#]+", repeat.unit)), repeat.unit.count("\n")
+    if lines:
+        return numbers >= 2 * lines
+    return numbers > 0 and bool(_OPEN_ARRAY.search(text[: len(text) - repeat.length]))

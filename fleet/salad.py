@@ -13,6 +13,8 @@ from fleet.passages import structured, unspaced, words
 
 TAIL = 300
 """Words at the end that are judged."""
+_LETTERS = 600
+"""Characters at the end that are judged letter by letter."""
 FEWEST = 80
 """Fewer words than this say nothing."""
 LOW_ENTROPY = 4.2
@@ -36,11 +38,13 @@ _FUNCTION = _NEVER_AFTER | frozenset(
 _PLAIN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[.,!?]?")
 
 
-def salad(text: str) -> str | None:
-    """Why the end of this text is no language, or None."""
-    if structured(text[-4000:]):
-        return None
-    return _few_words(text) or _no_grammar(text) or _scripts_mixed(text) or _no_words(text)
+def salad(text: str, ended: bool = False) -> str | None:
+    """Why the end of this text is no language, or None. `ended` says that the engine ended it by itself."""
+    if not structured(text[-4000:]):
+        why = _few_words(text, ended) or _no_grammar(text) or _scripts_mixed(text) or _no_words(text)
+        if why is not None:
+            return why
+    return _letters_mixed(text)
 
 
 def _entropy(items: Sequence[str]) -> float:
@@ -71,7 +75,7 @@ def _side_by_side(text: str) -> Iterator[tuple[str, str]]:
             yield a.lower(), b.strip(",.!?").lower()
 
 
-def _few_words(text: str) -> str | None:
+def _few_words(text: str, ended: bool) -> str | None:
     """Hardly any different words, and they come in no order that repeats."""
     if unspaced(text[-TAIL:]) > TAIL // 2:
         found = [word for word in words(text[-TAIL:]) if not word.isdigit()]
@@ -80,7 +84,7 @@ def _few_words(text: str) -> str | None:
     if len(found) < FEWEST:
         return None
     bits = _entropy(found)
-    if bits < LOW_ENTROPY:
+    if bits < LOW_ENTROPY and not (ended and _ordered(found)):
         return f"the last {len(found)} words carry {bits:.1f} bits each: {len(set(found))} different ones"
     marks = sum(text[-8 * len(found) :].count(mark) for mark in ".,;:!?。，")
     sparse = len(found) >= 150 and len(set(found)) < 0.33 * len(found) and marks < 0.04 * len(found)
@@ -95,6 +99,11 @@ def _independent(found: Sequence[str]) -> bool:
     shares = [n / total for n in Counter(found).values()]
     by_chance = sum(1 - math.exp(-total * a * b) for a in shares for b in shares)
     return len(set(pairwise(found))) > 0.92 * by_chance
+
+
+def _ordered(found: Sequence[str]) -> bool:
+    """Do the same words come in the same order, as in the verses of a song?"""
+    return len(set(pairwise(found))) <= 2 * len(set(found))
 
 
 def _no_grammar(text: str) -> str | None:
@@ -119,7 +128,7 @@ def _english(found: Sequence[str]) -> bool:
 
 
 _SCRIPTS = (
-    re.compile(r"[A-Za-z]"),
+    re.compile(r"[A-Za-z\u00c0-\u024f]"),
     re.compile(r"[\u0400-\u04ff]"),
     re.compile(r"[\u0590-\u06ff]"),
     re.compile(r"[\u3040-\u30ff\u3400-\u9fff]"),
@@ -143,6 +152,21 @@ def _scripts_mixed(text: str) -> str | None:
     if inside > 0.3 * len(pieces) and plenty >= 2 and _SCRIPTS[0].search(text):
         return f"{inside} of the last {len(pieces)} words mix scripts"
     return None
+
+
+def _letters_mixed(text: str) -> str | None:
+    """Scripts that change from letter to letter within words, and hardly a letter that stands there twice.
+
+    Formulas in Chinese text (`设x为y`) change as often, but with the same few letters.
+    """
+    tail = text[-_LETTERS:]
+    kinds = [next((n for n, script in enumerate(_SCRIPTS) if script.match(letter)), None) for letter in tail]
+    pairs = [(a, b) for a, b in pairwise(kinds) if a is not None and b is not None]
+    letters = [letter for letter, kind in zip(tail, kinds, strict=True) if kind is not None]
+    if len(pairs) < FEWEST or len(set(letters)) < 0.45 * len(letters):
+        return None
+    changes = sum(a != b for a, b in pairs)
+    return f"the script changes {changes} times within {len(pairs)} pairs of letters" if changes > len(pairs) / 3 else None
 
 
 _UNSPEAKABLE = re.compile(r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]{4,}$")
