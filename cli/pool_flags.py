@@ -1,6 +1,7 @@
 """What `fleet pool` is asked: flags and files as the ledger takes them, each refused by its name."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def serving_of(flags: dict[str, Any], document: dict[str, Any]) -> Serving:
             raise BudgetError(f"--{name.replace('_', '-')}: want a positive number, found {flags[name]}")
     if flags["tp"] * flags["pp"] * flags["dp"] > MOST_RANKS:
         raise BudgetError(f"--tp, --pp, --dp: want at most {MOST_RANKS} GPUs, found more")
+    if flags["tp"] % flags["dcp"]:
+        raise BudgetError(f"--dcp: want a divisor of TP {flags['tp']}, found {flags['dcp']}")
     if not re.match(r"\d{1,4}\.\d{1,4}(?!\d)", flags["engine"]):
         raise BudgetError(f"--engine: want a version such as 0.30, found {flags['engine']!r}")
     if flags["repair"] not in ("none", "first", "all"):
@@ -103,6 +106,7 @@ def partition_of(flags: dict[str, Any], ledger: Ledger) -> Partition:
 def budget_of(flags: dict[str, Any], measured: Path | None, cut: Partition, model: Model) -> Budget:
     """Where the bytes for KV come from. BudgetError where not exactly one source is given, or it makes no sense."""
     stated, memory = flags["available_gib"], flags["gpu_memory_gib"]
+    _share(flags)
     if sum(source is not None for source in (stated, memory, measured)) != 1:
         raise BudgetError("want exactly one of --available-gib, --measured and --gpu-memory-gib")
     if measured is not None:
@@ -126,16 +130,25 @@ def _given(text: str, cut: Partition, model: Model) -> Budget:
 
 def _cold(flags: dict[str, Any], model: Model) -> Cold:
     memory = checked(flags["gpu_memory_gib"], "--gpu-memory-gib")
-    share = checked(flags["gpu_memory_utilization"], "--gpu-memory-utilization")
-    if share > 1:
-        raise BudgetError(f"--gpu-memory-utilization: want at most 1, found {share:g}")
     return Cold(
         memory_gib=memory,
-        utilization=share,
+        utilization=_share(flags),
         max_num_seqs=flags["max_num_seqs"],
         vocabulary=model.vocabulary,
         hidden=model.hidden,
     )
+
+
+def _share(flags: dict[str, Any]) -> float:
+    """The share of a GPU that the engine may use, as it was given, whether it is needed or not."""
+    text = flags["gpu_memory_utilization"]
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise BudgetError(f"--gpu-memory-utilization: want a number above 0 and at most 1, found {text!r}")
+    return share
 
 
 def measurement_of(path: Path, cut: Partition) -> Measured:

@@ -15,7 +15,10 @@ LONGEST_HEADER = 100_000_000
 
 def read_checkpoint(folder: Path) -> Checkpoint:
     """The tensors of all shards of a folder. ModelError with the file, where one is missing, cut off or broken."""
-    return summed(_headers(folder))
+    try:
+        return summed(_headers(folder))
+    except OSError as error:
+        raise ModelError(f"{folder}: {error.strerror}") from None
 
 
 def _headers(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -166,7 +166,9 @@ def _letters_mixed(text: str) -> str | None:
     if len(pairs) < FEWEST or len(set(letters)) < 0.45 * len(letters):
         return None
     changes = sum(a != b for a, b in pairs)
-    return f"the script changes {changes} times within {len(pairs)} pairs of letters" if changes > len(pairs) / 3 else None
+    return (
+        f"the script changes {changes} times within {len(pairs)} pairs of letters" if changes > len(pairs) / 3 else None
+    )
 
 
 _UNSPEAKABLE = re.compile(r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]{4,}$")

@@ -17,6 +17,10 @@ Level = Literal["refused", "fails", "warning"]
 """refused: the parser ends with an error. fails: it parses, and the engine refuses to start. warning: it starts."""
 
 
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+"""What an editor makes of hyphens."""
+
+
 class Finding(Frozen):
     """One thing to say about a command line."""
 
@@ -118,6 +122,7 @@ def _unrecognized(catalog: Catalog, parsed: Parsed, words: list[str]) -> Iterato
         )
         if hint is None and any(word.lstrip().startswith("#") for word in loose):
             hint = "a comment is no part of a command line"
+        hint = hint or _beside(loose)
         found = shorten(" ".join(loose))
         yield Finding(level="refused", flag=None, message="words that belong to no flag", found=found, suggestion=hint)
 
@@ -130,11 +135,25 @@ def suggest(catalog: Catalog, word: str) -> str | None:
     name = name.split(" ", 1)[0].replace("_", "-")
     if name in REPLACED:
         return REPLACED[name]
+    if (short := re.fullmatch(r"(-[a-z]+)(\d+)", name)) is not None and short[1] in catalog.options:
+        return f"{short[1]} {short[2]}"
     for other in (f"-{name}", name[1:]):
         if other in catalog.options:
             return other + equals + value
     close = difflib.get_close_matches(name.split(".")[0], catalog.options, n=1, cutoff=0.7)
     return close[0] if close else None
+
+
+def _beside(loose: list[str]) -> str | None:
+    """What a word that no flag takes was meant for: a switch's value, or a flag behind a typographic dash."""
+    for word in loose:
+        if word.lower() in ("true", "false"):
+            return "a switch takes no value: write --flag alone, or --no-flag"
+        if word[0] in _DASHES and len(word) > 1:
+            return f"{word[0]} is no hyphen: write --{word.lstrip(_DASHES + '-')}"
+        if word[0] in _DASHES:
+            return f"{word} is no hyphen"
+    return None
 
 
 def _glued(words: list[str]) -> str | None:
@@ -227,6 +246,8 @@ def _together(catalog: Catalog, settings: Mapping[str, Any]) -> Iterator[Finding
         yield _fails("--enable-per-request-metrics", "excludes --disable-log-stats")
     if settings.get("headless") and (settings.get("api_server_count") or 0) > 0:
         yield _fails("--api-server-count", "excludes --headless, which starts no API server")
+    if not 0 <= (settings.get("port") or 0) <= 65535:
+        yield _fails("--port", "want a port, 0 to 65535, that a socket can be bound to")
     given = settings.get("speculative_config")
     for dest, key in (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens")):
         if settings.get(dest) is not None and isinstance(given, dict) and key in given:

@@ -1,12 +1,14 @@
 """A `vllm serve` command line is judged without vLLM: what is taken, what is refused, and what to write instead."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from fleet.argv.check import ArgvReport, check_argv
+from fleet.argv.hints import REPLACED
 from fleet.argv.values import Refused
 from fleet.catalogs import catalog_of, versions
 from tests.facts.captures import SHARED
@@ -73,6 +75,12 @@ REFUSED = [
     (["m", "--tp", "8"], "--tp", "no such flag", "-tp"),
     (["m", "-language-model-only"], "-language-model-only", "no such flag", "--language-model-only"),
     (["m", "--task", "embed"], "--task", "no such flag", "--runner pooling"),
+    (["m", "-tp8"], "-tp8", "no such flag", "-tp 8"),
+    (["m", "--worker-use-ray"], "--worker-use-ray", "no such flag", "--distributed-executor-backend ray"),
+    (["m", "--tp-size", "4"], "--tp-size", "no such flag", "--tensor-parallel-size"),
+    (["m", "--enforce-eager", "true"], None, "words that belong to no flag", "a switch takes no value"),
+    (["m", "\u2013port", "8000"], None, "words that belong to no flag", "write --port"),
+    (["m", "\u2014", "--port", "8000"], None, "words that belong to no flag", "no hyphen"),
     (["m", "-p", "2"], "-p", "ambiguous, it could be -pcp, -pp", "write the whole name"),
     (["m", "--tensor-parallel-size", "two"], "--tensor-parallel-size", "want an integer", None),
     (["m", "--tensor-parallel-size"], "--tensor-parallel-size", "expected one argument", None),
@@ -206,3 +214,23 @@ def test_a_cache_dtype_is_one_of_a_list_until_0_32_and_may_be_a_plugins_in_0_33(
 def test_every_version_takes_a_plain_command_line(version: str) -> None:
     report = check("m", "--tensor-parallel-size", "2", "--kv-cache-dtype", "fp8", "-cc.mode=2", version=version)
     assert report.starts, [str(one) for one in report.findings]
+
+
+@pytest.mark.parametrize("version", versions())
+@pytest.mark.parametrize(("gone", "hint"), REPLACED.items())
+def test_what_is_written_instead_of_a_dropped_flag_is_taken(version: str, gone: str, hint: str) -> None:
+    catalog = catalog_of(version)
+    assert catalog is not None
+    named = re.findall(r"(?<![\w-])--[a-z0-9-]+", hint)
+    assert named or "leave it out" in hint or "place" in hint
+    assert [flag for flag in named if flag not in catalog.options] == []
+    for flag, keys in re.findall(r"(--[a-z0-9-]+) with (\{.*\})", hint):
+        given = keys.replace("{...}", "{}").replace("...", "1")
+        messages = [one.message for one in check("m", flag, given, version=version).findings]
+        assert not any(message.startswith("no such key") for message in messages), messages
+
+
+@pytest.mark.parametrize(("port", "starts"), [("0", True), ("65535", True), ("65536", False), ("-1", False)])
+def test_a_port_that_no_socket_can_have_does_not_start(port: str, starts: bool) -> None:
+    report = check("m", f"--port={port}")
+    assert report.accepts and report.starts is starts

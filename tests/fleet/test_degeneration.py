@@ -125,3 +125,75 @@ def test_a_name_in_quotes_may_stand_between_an_article_and_any_word() -> None:
     lines = (f"The ``OPTION_{n}`` of {sentence(random.Random(n)).lower()[:-1]}." for n in range(12))
     text = " ".join(lines)
     assert not judge(text, "stop").degenerate
+
+
+ROWS = {
+    "csv": "\n".join(f"{n},{2 * n},{3 * n}" for n in range(1, 300)),
+    "remainders": "\n".join(f"{n},{n % 2},{n % 3},{n % 5}" for n in range(200)),
+    "addresses": "\n".join(f"192.168.1.{n}" for n in range(1, 255)),
+    "dates": "\n".join(f"2024-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)),
+    "faces": "\n".join(f"f {n} {n + 1} {n + 2}" for n in range(1, 99)),
+    "array": "[" + ", ".join(map(str, range(1, 600))),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_rows_of_numbers_that_count_up_are_data_that_was_cut(kind: str) -> None:
+    assert not judge(ROWS[kind], "length", 2048).degenerate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,2,3\n" * 300,
+        "[" + "0, " * 600,
+        "\n".join(f"{n}." for n in range(1, 300)),
+        "\n".join(f"Step {n}/300" for n in range(1, 300)),
+        "and so " + ", ".join(map(str, range(1, 600))),
+    ],
+)
+def test_numbers_without_data_are_a_loop_still(text: str) -> None:
+    assert judge(text, "length", 2048).degenerate
+
+
+def verses(first: int, last: int) -> str:
+    return "\n\n".join(
+        f"{n} bottles of beer on the wall, {n} bottles of beer.\n"
+        f"Take one down and pass it around, {n - 1} bottles of beer on the wall."
+        for n in range(first, last, -1)
+    )
+
+
+def test_a_song_that_counts_down_is_none_and_one_that_counts_up_never_ends() -> None:
+    assert not judge(verses(99, 40), "length", 4096).degenerate
+    upwards = "\n\n".join(reversed(verses(99, 40).split("\n\n")))
+    assert judge(upwards, "length", 4096).degenerate
+
+
+def test_few_words_in_the_same_order_are_a_song_where_the_answer_ended() -> None:
+    line = "green bottles hanging on the wall"
+    song = "\n\n".join(
+        f"{n} {line},\n{n} {line},\nAnd if one green bottle should accidentally fall,\nThere'll be {n - 1} {line}."
+        for n in range(10, 0, -1)
+    )
+    assert not judge(song, "stop", 4096).degenerate
+    rng = random.Random(9)
+    shuffled = " ".join(rng.choice(line.split()) for _ in range(300))
+    assert judge(shuffled, "stop", 4096).degenerate
+
+
+@pytest.mark.parametrize("reason", BOTH)
+def test_characters_that_no_text_has_are_told(reason: str) -> None:
+    assert judge("It is 4. " + "\ufffd" * 200, reason).degenerate
+    assert not judge("It is 4, in Chinese: \ufffd\ufffd", reason).degenerate, "a character that was cut"
+
+
+@pytest.mark.parametrize("reason", BOTH)
+def test_scripts_that_change_within_words_are_told(reason: str) -> None:
+    rng = random.Random(4)
+    ranges = [(0x4E00, 0x9FFF), (0xC0, 0x24F), (0x21, 0x7E), (0xAC00, 0xD7A3)]
+    garbage = "".join(chr(rng.randint(*rng.choice(ranges))) for _ in range(1500))
+    assert judge("The answer is as follows. " + garbage, reason).degenerate
+    formulas = "".join(f"设{a}为{b}，则{b}加{a}等于{c}。" for a, b, c in (rng.sample("abcxyz", 3) for _ in range(60)))
+    assert not judge(formulas, "stop").degenerate
+    assert not judge("漢字(かんじ)とKanjiを使う文章です。" + cjk(rng, 30), reason).degenerate
