@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fleet.class_defaults import with_class_defaults
 from fleet.frozen import Frozen
 
 
@@ -61,7 +62,15 @@ def _optional(config: dict[str, Any], name: str) -> int | None:
 
 
 def _max_positions(config: dict[str, Any]) -> int | None:
-    """Longest context in tokens; YaRN stretches the original length, other kinds the stated one (vLLM, ModelConfig)."""
+    """Longest context in tokens that the engine serves (vLLM, ModelConfig). Gemma 3 states it stretched already."""
+    stretched = stretched_positions(config)
+    if stretched is not None and "gemma3" in str(config.get("model_type")):
+        return stretched_positions({**config, "rope_scaling": None, "rope_parameters": None})
+    return stretched
+
+
+def stretched_positions(config: dict[str, Any]) -> int | None:
+    """Rows of the rotary tables: YaRN stretches the original length, other kinds the stated one."""
     stated = [
         value
         for name in (
@@ -77,14 +86,16 @@ def _max_positions(config: dict[str, Any]) -> int | None:
         return None
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if not isinstance(scaling, dict):
-        raise ArchitectureError(f"config.json: rope_scaling: want a mapping, found {scaling!r}")
+        raise ArchitectureError(f"config.json: rope_scaling: want a mapping, found {scaling!r:.60}")
     kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor")
     if not isinstance(factor, int | float) or kind in (None, "default", "su", "longrope", "llama3"):
         return min(stated)
     original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
     stretched = (original if isinstance(original, int) else min(stated)) * factor
     if not 0 < stretched < 2**53:  # NaN is not either
-        raise ArchitectureError(f"config.json: rope_scaling.factor: want a stretch of the context, found {factor!r}")
+        raise ArchitectureError(
+            f"config.json: rope_scaling.factor: want a stretch of the context, found {factor!r:.60}"
+        )
     return int(stretched)
 
 
@@ -130,7 +141,7 @@ def _language_model(config: dict[str, Any]) -> dict[str, Any]:
 
 def laid_over(config: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
     """The language model with overrides: those of `text_config` change single fields of it, not the whole."""
-    return {**_language_model(config), **_language_model(overrides)}
+    return with_class_defaults({**_language_model(config), **_language_model(overrides)})
 
 
 def read_architecture(config: dict[str, Any], hf_overrides: dict[str, Any] | None = None) -> Architecture:

@@ -226,7 +226,7 @@ class Ledger:
             layer.weights.on_rank(serving.tp, self._expert_ranks) if layer.weights else 0 for layer in model.layers
         ]
         every = model.rope + serving.max_num_batched_tokens * model.index_topk * 4
-        first = model.embedding_on_rank(serving.tp) + model.vision
+        first = model.embedding_on_rank(serving.tp) + model.vision_on_rank(serving.tp)
         indexer = model.indexer.on_rank(serving.tp) if model.indexer else 0
         return (0, *accumulate(sizes)), every, first, model.final + self._tail(), indexer
 

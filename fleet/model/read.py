@@ -4,7 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from fleet.architecture import Architecture, ArchitectureError, IndexSharing, laid_over, read_architecture
+from fleet.architecture import (
+    Architecture,
+    ArchitectureError,
+    IndexSharing,
+    laid_over,
+    read_architecture,
+    stretched_positions,
+)
 from fleet.cache.kind import Cache, Indexer, Keys, Latent
 from fleet.model import kinds, parts
 from fleet.model.checkpoint import Checkpoint
@@ -13,7 +20,7 @@ from fleet.model.pattern import Kind, pattern
 from fleet.model.quantization import Scheme, scheme
 from fleet.model.shape import Layer, Model, ModelError, Weights
 from fleet.model.state import DTYPE_BYTES, state_of
-from fleet.model.tower import tower
+from fleet.model.tower import Tower, tower
 from fleet.model.weighed import with_checkpoint
 
 T = TypeVar("T")
@@ -104,7 +111,7 @@ class _Reader:
         hidden = self._guarded(lambda: required(self.text, "hidden_size")) or 0
         matrix = vocabulary * hidden * self.plain
         tied = bool(self.text.get("tie_word_embeddings", self.type in kinds.TIED))
-        vision = self._guarded(lambda: tower(self.text, self.plain)) or 0
+        vision = self._guarded(lambda: tower(self.text, self.plain)) or Tower()
         return Model(
             kind=self._kind(layer_kinds),
             model_type=self.type or "unknown",
@@ -126,7 +133,8 @@ class _Reader:
             head=0 if tied else matrix,
             draft_head=(number(self.text, "draft_vocab_size") or 0) * hidden * self.plain,
             final=hidden * self.plain,
-            vision=vision,
+            vision=vision.whole,
+            vision_cut=vision.cut,
             rope=self._rope(),
             index_topk=number(self.text, "index_topk") or 0,
             latent=self.latent,
@@ -267,7 +275,7 @@ class _Reader:
         Positions are stretched by linear and YaRN scaling. Gemma 3 has an unstretched table more, for sliding layers.
         """
         width = number(self.text, "qk_rope_head_dim") if self.latent else self._head_dim()
-        rows = self.architecture.max_positions or 0
+        rows = stretched_positions(self.text) or 0
         if self.text.get("rope_local_base_freq"):
             rows += number(self.text, "max_position_embeddings") or 0
         return rows * (width or 0) * self.model_bytes

@@ -105,7 +105,9 @@ class Model(Frozen):
     final: int = 0
     """The norm after the last layer, replicated."""
     vision: int = 0
-    """What else the checkpoint holds (vision tower, projector): on the first stage, whole on each rank."""
+    """What else the checkpoint holds (vision tower, projector): on the first stage."""
+    vision_cut: int = 0
+    """Of `vision`, what TP divides; the rest is whole on each rank."""
     whole: int | None = None
     """Bytes of all tensors, where the checkpoint was read: also of those that the engine does not load twice."""
     rope: int = 0
@@ -155,6 +157,11 @@ class Model(Frozen):
     def head_on_rank(self, tp: int) -> int:
         """Bytes of the head on one rank, the same way."""
         return self._padded(self.head or self.embedding, tp)
+
+    def vision_on_rank(self, tp: int) -> int:
+        """Bytes of the tower and its projector on one rank."""
+        cut = min(self.vision_cut, self.vision)
+        return self.vision - cut + cut // tp
 
     def _padded(self, matrix: int, tp: int) -> int:
         rows = -(-self.vocabulary // 64) * 64
