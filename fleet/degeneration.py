@@ -18,8 +18,14 @@ ENDED = ("stop", "tool_calls", "function_call")
 _RULERS = frozenset("-=_*#~.+ \n\t│─═|")
 _BROKEN = 8
 """A cut leaves half a character, which shows as three of U+FFFD at most."""
+_ROUNDS = 16
+"""An answer that ended may count so far and say the same of each."""
 _SHOWN = 60
 _MARKER = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|user|assistant|end)\|>|</s>")
+
+
+_UNSEEN = re.compile(r"[\s\u200b-\u200f\u2060-\u2064\ufeff]+")
+_UNSEEN_END = re.compile(_UNSEEN.pattern + r"\Z")
 
 
 class Judgement(Frozen):
@@ -40,12 +46,12 @@ def judge(text: str, finish_reason: str | None, max_tokens: int | None = None) -
     text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text that can be shown
     ended = finish_reason in ENDED
     checks: list[Callable[[str, bool], str | None]] = [_loop, _closed, _nothing_new, _markers]
-    if not text.strip():
+    if not _UNSEEN.sub("", text):
         limit = f"{max_tokens} tokens" if max_tokens else "all tokens that it was allowed"
         if ended:
             return Judgement(degenerate=False, why="no text, ended by itself")
         return Judgement(degenerate=True, why=f"no visible text in {limit}")
-    blank = len(text) - len(text.rstrip())
+    blank = len(text) - len(_UNSEEN_END.sub("", text))
     if not ended and blank >= 200:
         return Judgement(degenerate=True, why=f"ends in {blank} blank characters")
     whole = text.rstrip(" \n\t\r\ufffd")
@@ -70,6 +76,8 @@ def _loop(text: str, ended: bool) -> str | None:
             if version is not text and rows_of_numbers(version, repeat):
                 continue  # a table that was asked for, and not yet at its end
             share = repeat.length / max(1, len(version))
+            if ended and version is not text and repeat.times < _ROUNDS:
+                continue  # twelve weeks of a plan, and it said itself that these are all
             if (_kept_on if ended else _goes_round)(repeat, share):
                 return f"the last {repeat.length} characters are {_quoted(repeat.unit)} {repeat.times:.1f} times"
     return None
@@ -121,7 +129,20 @@ def _closed(text: str, ended: bool) -> str | None:
         grams = {tuple(tail[i : i + width]) for i in range(size - width + 1)}
         if len(grams) <= 0.2 * (size - width + 1):
             return f"the last {size} words are {len(grams)} turns of {width} words, over and over"
-    return _few_sentences(steady)
+    return _few_sentences(steady) or _few_phrases(text)
+
+
+def _few_phrases(text: str) -> str | None:
+    """The same handful of short sentences (`Wait. Let me think. Hold on.`) in whatever order."""
+    tail = text[-4000:]
+    units = [tuple(words(unit)) for unit in re.split(r"[.!?。！？]+", tail)][1:-1][-60:]
+    said = [unit for unit in units if len(unit) > 0]
+    if len(said) < 60 or tail.count("\n") > 20 or any(word.isdigit() for unit in said for word in unit):
+        return None
+    different = set(said)
+    if len(different) > 8 or sum(map(len, said)) < 1.5 * len(said):
+        return None
+    return f"the last {len(said)} sentences are {len(different)} different ones"
 
 
 def _few_sentences(text: str) -> str | None:

@@ -12,6 +12,7 @@ _WORD = re.compile(rf"[{_UNSPACED}]|\d+|[^\W\d_{_UNSPACED}]+(?:['’][^\W\d_{_UN
 _SINGLE = re.compile(f"[{_UNSPACED}]")
 _NUMBER = re.compile(r"\d+")
 _STRUCTURE = re.compile(r'[{}\[\]<>|;="\t\\]')
+_SQL = re.compile(r"\bINSERT INTO \S.{0,200}?\bVALUES\s*\(", re.IGNORECASE | re.DOTALL)
 _CONTEXT = re.compile(r"[^\W\d_]*[\W\d_]*\Z")
 _LONGEST = 40_000
 """Characters at the end that are looked at for a period: an answer of some 10,000 tokens."""
@@ -41,7 +42,7 @@ def without_counters(text: str) -> str:
     """
     found = list(_predicted(text))
     places = {place for place, _ in found}
-    if len(places) > 1 and (structured(text) or _falls([int(match[0]) for _, match in found])):
+    if len(places) > 1 and (structured(text) or _SQL.search(text) or _falls([int(match[0]) for _, match in found])):
         return text
     parts, end = [], 0
     for _, match in found:
@@ -118,17 +119,18 @@ def repeats_at_the_end(text: str) -> list[Repeat]:
 
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
+_ROW = re.compile(r"\n[^\s,#]*#[^\s,]*(?:,[^\s,]+)+\n")  # a CSV: no spaces, a counter in the first field
 _OPEN_ARRAY = re.compile(r"[\[({][\s\d#,;.+-]*\Z")
 
 
 def rows_of_numbers(text: str, repeat: Repeat) -> bool:
-    """Is what goes round data without a word: lines of two numbers and more each, or the items of an open bracket?
+    """Is what goes round data: lines of two numbers and more each, the items of an open bracket, rows of a CSV?
 
     `text` is one `without_counters`: a column that counts up looks there like a passage that stands still. A line with
     one number and nothing else (`41.`, `42.`) is an empty list that goes on and on.
     """
     if _LETTERS.search(repeat.unit):
-        return False
+        return bool(_ROW.search(repeat.unit + repeat.unit))
     numbers, lines = len(re.findall(r"[\d#]+", repeat.unit)), repeat.unit.count("\n")
     if lines:
         return numbers >= 2 * lines

@@ -5,6 +5,7 @@ Judged are stretches of words with single spaces between them. Lists, tables, da
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -44,7 +45,14 @@ def salad(text: str, ended: bool = False) -> str | None:
         why = _few_words(text, ended) or _no_grammar(text) or _scripts_mixed(text) or _no_words(text)
         if why is not None:
             return why
-    return _letters_mixed(text)
+    return _no_characters(text) or _letters_mixed(text)
+
+
+def _no_characters(text: str) -> str | None:
+    """Controls, private use, unassigned: no text has many of these (Unicode categories C but for Cf, formats)."""
+    tail = text[-_LETTERS:]
+    bad = sum(unicodedata.category(one) in ("Cc", "Co", "Cn", "Cs") for one in tail if one not in "\n\r\t\x1b")
+    return f"{bad} of the last {len(tail)} characters stand for nothing" if bad >= max(40, 0.1 * len(tail)) else None
 
 
 def _entropy(items: Sequence[str]) -> float:
@@ -134,7 +142,12 @@ _SCRIPTS = (
     re.compile(r"[\u3040-\u30ff\u3400-\u9fff]"),
     re.compile(r"[\uac00-\ud7af]"),
     re.compile(r"[\u0900-\u0dff\u0e00-\u0e7f]"),
+    re.compile(r"[\u0370-\u03ff]"),
 )
+
+
+_MIXED = (0, 3)
+"""Latin and Chinese or Japanese: letters of both stand side by side in formulas and names."""
 
 
 def _scripts_mixed(text: str) -> str | None:
@@ -163,7 +176,12 @@ def _letters_mixed(text: str) -> str | None:
     kinds = [next((n for n, script in enumerate(_SCRIPTS) if script.match(letter)), None) for letter in tail]
     pairs = [(a, b) for a, b in pairwise(kinds) if a is not None and b is not None]
     letters = [letter for letter, kind in zip(tail, kinds, strict=True) if kind is not None]
-    if len(pairs) < FEWEST or len(set(letters)) < 0.45 * len(letters):
+    rare = [(a, b) for a, b in pairs if a not in _MIXED and b not in _MIXED]
+    if len(rare) > 0.9 * len(pairs):
+        pairs = rare
+    elif len(set(letters)) < 0.45 * len(letters):
+        return None
+    if len(pairs) < FEWEST:
         return None
     changes = sum(a != b for a, b in pairs)
     return (

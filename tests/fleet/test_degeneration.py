@@ -133,6 +133,9 @@ ROWS = {
     "addresses": "\n".join(f"192.168.1.{n}" for n in range(1, 255)),
     "dates": "\n".join(f"2024-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)),
     "faces": "\n".join(f"f {n} {n + 1} {n + 2}" for n in range(1, 99)),
+    "users": "id,name\n" + "\n".join(f"{n},user{n}" for n in range(200)),
+    "flags": "id,flag\n" + "\n".join(f"{n},true" for n in range(200)),
+    "inserts": "\n".join(f"INSERT INTO users (id, name) VALUES ({n}, 'user{n}');" for n in range(1, 150)),
     "array": "[" + ", ".join(map(str, range(1, 600))),
 }
 
@@ -197,3 +200,40 @@ def test_scripts_that_change_within_words_are_told(reason: str) -> None:
     formulas = "".join(f"设{a}为{b}，则{b}加{a}等于{c}。" for a, b, c in (rng.sample("abcxyz", 3) for _ in range(60)))
     assert not judge(formulas, "stop").degenerate
     assert not judge("漢字(かんじ)とKanjiを使う文章です。" + cjk(rng, 30), reason).degenerate
+
+
+@pytest.mark.parametrize("reason", BOTH)
+@pytest.mark.parametrize("range_", [(0x80, 0xFF), (0xE000, 0xF8FF)], ids=["latin-1", "private use"])
+def test_characters_that_stand_for_nothing_are_told(reason: str, range_: tuple[int, int]) -> None:
+    rng = random.Random(6)
+    assert judge("Sure. " + "".join(chr(rng.randint(*range_)) for _ in range(900)), reason).degenerate
+    assert not judge("\x1b[32mPASSED\x1b[0m test_a\n" * 3 + "All three tests pass now.", "stop").degenerate
+
+
+def test_what_nobody_can_see_is_no_text() -> None:
+    rng = random.Random(7)
+    unseen = "".join(rng.choice("\u200b\u200c\u200d\ufeff") for _ in range(900))
+    assert judge(unseen, "length", 900).why == "no visible text in 900 tokens"
+    assert judge("It is 4." + unseen, "length", 900).degenerate
+
+
+def test_greek_and_hebrew_within_one_word_are_no_language() -> None:
+    rng = random.Random(8)
+    pair = [chr(n) for n in (*range(0x3B1, 0x3CA), *range(0x5D0, 0x5EB))]
+    assert judge("".join(rng.choice(pair) for _ in range(900)), "length").degenerate
+    assert not judge("שלום αβγδε " * 2 + "are words of two languages.", "stop").degenerate
+
+
+def test_a_handful_of_short_sentences_in_any_order_is_a_circle() -> None:
+    rng = random.Random(9)
+    phrases = ("Hmm, wait. ", "Hold on. ", "Let me think. ", "Wait. ")
+    assert judge("".join(rng.choice(phrases) for _ in range(300)), "length").degenerate
+    key = " ".join(f"{n}. {rng.choice('ABCD')}" for n in range(1, 150))
+    assert not judge(key, "length").degenerate, "the key of a test"
+
+
+def test_a_plan_of_twelve_weeks_ended_and_one_of_hundreds_did_not() -> None:
+    weeks = [f"Week {n}: Run 3 times, rest 4 days." for n in range(1, 300)]
+    assert not judge("\n".join(weeks[:12]), "stop").degenerate
+    assert judge("\n".join(weeks), "stop").degenerate
+    assert judge("\n".join(weeks), "length").degenerate
