@@ -24,8 +24,8 @@ _SHOWN = 60
 _MARKER = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|user|assistant|end)\|>|</s>")
 
 
-_UNSEEN = re.compile(r"[\s\u200b-\u200f\u2060-\u2064\ufeff]+")
-_UNSEEN_END = re.compile(_UNSEEN.pattern + r"\Z")
+_UNSEEN = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+"""Blanks, and characters without width."""
 
 
 class Judgement(Frozen):
@@ -46,12 +46,12 @@ def judge(text: str, finish_reason: str | None, max_tokens: int | None = None) -
     text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text that can be shown
     ended = finish_reason in ENDED
     checks: list[Callable[[str, bool], str | None]] = [_loop, _closed, _nothing_new, _markers]
-    if not _UNSEEN.sub("", text):
+    if not text.strip(_UNSEEN):
         limit = f"{max_tokens} tokens" if max_tokens else "all tokens that it was allowed"
         if ended:
             return Judgement(degenerate=False, why="no text, ended by itself")
         return Judgement(degenerate=True, why=f"no visible text in {limit}")
-    blank = len(text) - len(_UNSEEN_END.sub("", text))
+    blank = len(text) - len(text.rstrip(_UNSEEN))
     if not ended and blank >= 200:
         return Judgement(degenerate=True, why=f"ends in {blank} blank characters")
     whole = text.rstrip(" \n\t\r\ufffd")
