@@ -22,6 +22,14 @@ KNOWN = DENSE | MIXTURE | LATENT | SPARSE | HYBRID
 
 TIED = frozenset({"gemma", "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2"})
 """Models that share embedding and head where config.json does not say (their Hugging Face configurations)."""
+SHIPPED_QUANTISED = {
+    "gpt_oss": "mxfp4",
+    "deepseek_v3": "fp8",
+    "deepseek_v32": "fp8",
+    "kimi_k2": "fp8 or int4",
+    "minimax_m2": "fp8",
+}
+"""Kinds whose published checkpoints are quantised: a config.json of theirs that states no form may have lost it."""
 UNGATED = frozenset({"nemotron", "starcoder2", "arcee", "apertus", "nemotron_h", "nemotron_h_moe"})
 """An MLP of two matrices, without a gate."""
 FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text"})

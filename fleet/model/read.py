@@ -85,6 +85,13 @@ class _Reader:
             self.scheme = scheme(text, self.plain)
         except ModelError as error:
             self.missing.append(str(error))
+        self._note_lost_quantisation()
+
+    def _note_lost_quantisation(self) -> None:
+        form = kinds.SHIPPED_QUANTISED.get(self.type)
+        if form and not (self.text.get("quantization_config") or self.text.get("compression_config")):
+            weighed = f"weights are counted at {self.plain} bytes a value, and {self.type} is published as {form}"
+            self.notes.append(f"config.json states no quantization_config: {weighed}")
 
     def _refuse_unknown(self) -> None:
         for field, what in kinds.NOT_MODELLED.items():

@@ -78,6 +78,15 @@ def test_what_a_config_states_stands_and_null_is_null(kind: str) -> None:
     assert read_model({**config, "head_dim": None}).head_dim == 16
 
 
+def test_a_config_that_lost_its_quantisation_is_told() -> None:
+    shape = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64}
+    config = {"model_type": "gpt_oss", "vocab_size": 512, "intermediate_size": 96, "num_local_experts": 4, **shape}
+    (note,) = read_model(config).notes
+    assert "weights are counted at 2 bytes a value, and gpt_oss is published as mxfp4" in note
+    assert read_model({**config, "quantization_config": {"quant_method": "mxfp4"}}).notes == ()
+    assert read_model({**config, "model_type": "qwen3_moe"}).notes == ()
+
+
 def test_a_tower_is_cut_by_tp_but_for_its_embeddings_and_projector() -> None:
     model = read_model(GEMMA_27B)
     whole, half, quarter = (model.vision_on_rank(tp) for tp in (1, 2, 4))
