@@ -84,7 +84,7 @@ def test_a_restored_release_comes_back_into_traffic(rolled: RolloutSite) -> None
 
 def test_streams_that_outlast_the_drain_are_cut_and_reported(rolled: RolloutSite) -> None:
     only, address = ("--limit", "a1"), rolled.lab.node("a1").address
-    slow = rolled.service(policy={"stop_grace_s": 1})
+    slow = rolled.service(policy={"stop_grace_s": 1, "proof": ["completion"]})
     slow["env"] = {**slow["env"], "VLLM_STANDIN_TOKENS_PER_S": "2"}  # twenty seconds a stream
     rolled.write(chat=slow)
     assert rolled.deploy(*only).code == 0

@@ -95,7 +95,7 @@ def test_one_channel_installs_locks_and_stages(host: TinyHost, channel: Channel)
     assert replies[1].values == {"staged": RELEASE.id, "changed": "yes"}
     assert host.out(f"sha256sum <{NODE_SCRIPT}").split()[0] == node_script_sha256()
     modes = host.out(f"stat -c '%a %U:%G' {NODE_SCRIPT} /etc/systemd/system/vllm-fleet-*").splitlines()
-    assert modes == ["755 root:root"] + ["644 root:root"] * 3
+    assert modes == ["755 root:root"] + ["644 root:root"] * (len(support_files()) - 1)
     assert host.out("systemctl is-enabled vllm-fleet-boot.service") == "enabled"
     folder = f"{STATE}/{RELEASE.name}/releases/{RELEASE.id}"
     assert host.out(f"cat {folder}/env") + "\n" == RELEASE.files["env"][1]

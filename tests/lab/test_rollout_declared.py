@@ -95,6 +95,7 @@ def glm(site: RolloutSite, **settings: Any) -> dict[str, Any]:
         "max_model_len": 524288,
         "speculative": "mtp:3",
         "kv_cache_dtype": "fp8_ds_mla",
+        "policy": {"start_budget_s": 900},
     }
     return site.service(**{**own, **settings})
 
