@@ -3,11 +3,11 @@
 import xml.etree.ElementTree as xml
 
 from cli.asking import Asked
-from cli.plan_text import parts
+from cli.plan_text import parts, where
 from fleet.explain import Explanation
 
 GIB = 2**30
-WIDTH, BAR, TOP, STEP, LEFT = 900, 640, 70, 58, 20
+WIDTH, BAR, TOP, STEP, LEFT = 900, 860, 88, 58, 20
 COLOURS = {"weights": "#4169b0", "engine": "#9a5fb0", "KV": "#4c9a5b", "left to others": "#d5d5d5"}
 
 
@@ -42,7 +42,8 @@ def _one(root: xml.Element, top: int, asked: Asked, found: Explanation) -> None:
         _text(root, LEFT, top + 46, f"memory unknown: {found.unknown}")
         return
     resident = f"{found.request.resident} requests of {found.request.tokens:,} tokens resident"
-    _text(root, LEFT, top + 46, f"pool {held.pool:,} tokens, {resident}; {held.source}")
+    _text(root, LEFT, top + 46, f"pool {held.pool:,} tokens, {resident}")
+    _text(root, LEFT, top + 66, held.source, fill="#555")
     for stage in held.stages:
         y, x = top + TOP + STEP * stage.stage, float(LEFT)
         for name, size in parts(stage, held).items():
@@ -55,10 +56,9 @@ def _one(root: xml.Element, top: int, asked: Asked, found: Explanation) -> None:
                 x += width
         last = stage.first + stage.layers - 1
         binds = ", binds" if len(held.stages) > 1 and stage.stage == held.binding_stage else ""
-        figures = (
-            f"weights {stage.weights / GIB:.1f}, KV {stage.available / GIB:.1f} GiB, {stage.tokens:,} tokens{binds}"
-        )
-        _text(root, LEFT, y + 38, f"stage {stage.stage}, layers {stage.first}-{last}: {figures}{binds}")
+        place = f"{where(found, stage.stage)}, layers {stage.first}-{last}"
+        figures = f"weights {stage.weights / GIB:.1f}, KV {stage.available / GIB:.1f} GiB, {stage.tokens:,} tokens"
+        _text(root, LEFT, y + 38, f"stage {stage.stage}, {place}: {figures}{binds}")
 
 
 def _legend(root: xml.Element, y: int) -> None:

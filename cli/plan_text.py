@@ -45,7 +45,7 @@ def show(out: Console, asked: Asked, found: Explanation, everything: bool, by_na
     out.print()
 
 
-def _where(found: Explanation, stage: int) -> str:
+def where(found: Explanation, stage: int) -> str:
     """`GPU 0,1,2,3, NUMA 0`; of replicas the first."""
     sizes, order = found.candidate.sizes, found.candidate.order
     ranks = range(stage * sizes.tp, min((stage + 1) * sizes.tp, len(order)))
@@ -58,12 +58,12 @@ def _stages(out: Console, found: Explanation) -> None:
     if held is None:
         out.print(f"  memory: unknown: {escape(found.unknown or '')}", soft_wrap=True)
         for stage in range(found.candidate.sizes.pp):
-            out.print(f"  stage {stage}: {_where(found, stage)}")
+            out.print(f"  stage {stage}: {where(found, stage)}")
         return
     for stage in held.stages:
         binds = " [bold]binds[/]" if len(held.stages) > 1 and stage.stage == held.binding_stage else ""
         last = stage.first + stage.layers - 1
-        out.print(f"  stage {stage.stage}, layers {stage.first}-{last}, {_where(found, stage.stage)}:{binds}")
+        out.print(f"  stage {stage.stage}, layers {stage.first}-{last}, {where(found, stage.stage)}:{binds}")
         out.print(f"    {bar(stage, held)}", soft_wrap=True)
     legend = ", ".join(f"[{style}]{letter}[/] {name}" for name, (letter, style) in FILL.items())
     out.print(f"    {legend} of {held.gpu_bytes / GIB:.1f} GiB; {escape(held.source)}")
