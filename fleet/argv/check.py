@@ -146,7 +146,7 @@ def suggest(catalog: Catalog, word: str) -> str | None:
 
 def _beside(loose: list[str]) -> str | None:
     """What a word that no flag takes was meant for: a switch's value, or a flag behind a typographic dash."""
-    for word in loose:
+    for word in filter(None, loose):
         if word.lower() in ("true", "false"):
             return "a switch takes no value: write --flag alone, or --no-flag"
         if word[0] in _DASHES and len(word) > 1:

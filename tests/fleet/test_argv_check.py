@@ -81,6 +81,7 @@ REFUSED = [
     (["m", "--enforce-eager", "true"], None, "words that belong to no flag", "a switch takes no value"),
     (["m", "\u2013port", "8000"], None, "words that belong to no flag", "write --port"),
     (["m", "\u2014", "--port", "8000"], None, "words that belong to no flag", "no hyphen"),
+    (["m", ""], None, "words that belong to no flag", None),
     (["m", "-p", "2"], "-p", "ambiguous, it could be -pcp, -pp", "write the whole name"),
     (["m", "--tensor-parallel-size", "two"], "--tensor-parallel-size", "want an integer", None),
     (["m", "--tensor-parallel-size"], "--tensor-parallel-size", "expected one argument", None),
