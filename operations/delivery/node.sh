@@ -50,14 +50,42 @@ take_lease() {
   exec {guard}>&-
 }
 
+# Bytes that arrived so far: parts grow as they come.
+arrived() { find "$staging/parts" -type f -printf '%s\n' 2>/dev/null | awk '{ sum += $1 } END { printf "%.0f", sum }'; }
+
+# rsync's own --timeout is of no use against a peer whose network is gone: what it still writes to its socket counts as
+# life. So what counts here is what arrives.
+stalled() { # SECONDS: has nothing arrived for so long? Remembers in STALL_BYTES and STALL_SINCE.
+  local now
+  now=$(arrived)
+  if [[ $now != "$STALL_BYTES" ]]; then
+    STALL_BYTES=$now STALL_SINCE=$EPOCHSECONDS
+  fi
+  ((EPOCHSECONDS - STALL_SINCE >= $1))
+}
+
+watch_over() { # PID LOG STALL_S (0: as long as it likes)
+  STALL_BYTES= STALL_SINCE=$EPOCHSECONDS
+  while sleep 5; do
+    read_lease
+    if [[ $L_RUN != "$run_id" ]] || ((EPOCHSECONDS >= L_EXPIRES)); then
+      kill "$1"
+    elif (($3 > 0)) && stalled "$3"; then
+      printf 'no byte arrived for %d s\n' "$3" >>"$2"
+      pkill -P "$1"
+      kill "$1"
+    fi
+  done
+}
+
 # A mover that outlives its controller would write where the next run writes.
-guarded() { # COMMAND...: its output in SAID, its exit code
-  local log pid dog code
+guarded() { # STALL_S COMMAND...: its output in SAID, its exit code
+  local log pid dog code stall_s=$1
+  shift
   log=$(mktemp -p /run vllm-fleet-delivery.XXXXXX) || die target "cannot write in /run"
   "$@" >"$log" 2>&1 &
   pid=$!
-  (while sleep 5; do read_lease; [[ $L_RUN == "$run_id" ]] && ((EPOCHSECONDS < L_EXPIRES)) || kill "$pid"; done) \
-    </dev/null >/dev/null 2>&1 &
+  watch_over "$pid" "$log" "$stall_s" </dev/null >/dev/null 2>&1 &
   dog=$!
   wait "$pid"
   code=$?
@@ -210,13 +238,14 @@ arrive_rsync() {
   LEFT=
   for at in "${!names[@]}"; do [[ ! -e $staging/parts/${names[at]} ]] || LEFT=1; done
   export RSYNC_PASSWORD=$secret
-  guarded rsync --files-from=<(printf './%s\n' "${names[@]}") --inplace --append --times --timeout=20 --contimeout=8 \
+  guarded 20 rsync --files-from=<(printf './%s\n' "${names[@]}") --inplace --append --times --timeout=20 --contimeout=8 \
     ${rate:+"--bwlimit=$rate"} -- "rsync://fleet@$peer:$port/$key/" "$staging/parts/"
   explain_rsync $?
 }
 
 explain_rsync() { # CODE
   (($1 == 0)) && return
+  [[ $SAID == *'no byte arrived'* ]] && die source "$(grep 'no byte arrived' <<<"$SAID" | head -n 1)"
   [[ $SAID == *'No space left'* || $SAID == *'Disk quota'* ]] && die target "the disk is full: $(last_said)"
   case $1 in
     20 | 143) die target "the transfer was ended: this run no longer holds the node" ;;
@@ -236,7 +265,7 @@ arrive_curl() {
     config+="url = \"${urls[at]}\""$'\n'"output = \"$staging/parts/${names[at]//\"/\\\"}\""$'\n'
   done
   [[ $config ]] || return 0
-  CURL_CONFIG=$config guarded bash -c 'exec curl --config - --continue-at - --create-dirs --fail --fail-early --location --silent \
+  CURL_CONFIG=$config guarded 0 bash -c 'exec curl --config - --continue-at - --create-dirs --fail --fail-early --location --silent \
     --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 --speed-time 30 \
     --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}"
   case $? in
