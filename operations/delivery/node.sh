@@ -83,7 +83,7 @@ guarded() { # STALL_S COMMAND...: its output in SAID, its exit code
   local log pid dog code stall_s=$1
   shift
   log=$(mktemp -p /run vllm-fleet-delivery.XXXXXX) || die target "cannot write in /run"
-  "$@" >"$log" 2>&1 &
+  "$@" >>"$log" 2>&1 & # appended, for the watch writes there too
   pid=$!
   watch_over "$pid" "$log" "$stall_s" </dev/null >/dev/null 2>&1 &
   dog=$!

@@ -52,8 +52,8 @@ def test_a_peer_that_loses_its_network_is_planned_around_and_gone_on_with(fleet:
     plain = re.sub(r"\s+", " ", out)
     assert running.returncode == 1, out
     for node in ("a1", "l1"):
-        assert fleet.site.on(node, f"ls {TARGET}/config.json")
         assert re.search(rf"{node} m delivered", plain), out
+        assert fleet.site.on(node, f"ls {TARGET}/config.json")
     assert re.search(r"h1 m failed", plain), out
     fleet.site.lab.join("h1")
     had = staged(fleet, "h1")

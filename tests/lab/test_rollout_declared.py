@@ -129,7 +129,10 @@ def test_the_settings_of_a_deploy_script_are_overrides_of_one_run(only_a1: Rollo
     told = json.JSONDecoder().raw_decode(ran.out[ran.out.index("{\n") :])[0]
     assert told["env"]["VLLM_PP_LAYER_PARTITION"] == "38,40" and told["env"]["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert {"--disable-custom-all-reduce", "auto"} <= set(told["argv"]) and "--speculative-config" not in told["argv"]
-    ran = only_a1.fleet_command("cmd", "glm", "a1", "--data", 'hf_overrides={"index_topk_freq": 1}')
+    every = ("--data", 'hf_overrides={"index_topk_freq": 1}')
+    refused = only_a1.fleet_command("cmd", "glm", "a1", *every)
+    assert refused.code == 1 and "fail indexer-weights: " in refused.plain, "sharing layers have no indexer weights"
+    ran = only_a1.fleet_command("cmd", "glm", "a1", *every, "--data", "waive=indexer-weights:a diagnosis, no setting")
     assert ran.code == 0 and """--hf-overrides '{"index_topk_freq":1}'""" in ran.out
 
 
