@@ -21,7 +21,7 @@ from bench.peers import HERE, VENV, ensure_venv
 from bench.rollout import RESULTS, compile_modules
 from bench.site import MODEL, PROJECT, SERVICE, BenchSite, write_json
 from facts.script import probe_script
-from fleet.node import ProbeRequest, ServiceRequest
+from fleet.nodes.node import ProbeRequest, ServiceRequest
 from lab import cgroup, host
 from lab.lab import Lab
 

@@ -26,8 +26,8 @@ from bench.site import PROJECT, BenchSite, write_json
 from declare.folder import measure
 from facts.parse.delivery import SECTIONS
 from facts.script import sections_script
-from fleet.delivery import record_key
-from fleet.node import CheckpointRequest, ProbeRequest
+from fleet.delivery.delivery import record_key
+from fleet.nodes.node import CheckpointRequest, ProbeRequest
 from lab import cgroup, host
 from lab.lab import Lab
 

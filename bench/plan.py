@@ -15,14 +15,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fleet import device_order, question
 from fleet.declaration import NodeDeclaration, Placement, ServiceDeclaration
-from fleet.ledger import Ledger
+from fleet.layouts import device_order, question
+from fleet.layouts.partition import best_partition
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Serving
 from fleet.model.read import read_model
-from fleet.node import ModelFolder, NodeFacts, Nvidia, Runtime
-from fleet.partition import best_partition
+from fleet.nodes.node import ModelFolder, NodeFacts, Nvidia, Runtime
 from fleet.plan import Plan, decide
-from fleet.serving import Serving
 
 MODELS = Path(__file__).resolve().parent.parent / "lab" / "models"
 GPUS = (

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fleet.release import ENV, UNIT, Release
+from fleet.releases.release import ENV, UNIT, Release
 
 
 def write_releases(releases: Iterable[Release], folder: Path) -> None:

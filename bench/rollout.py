@@ -21,7 +21,7 @@ from bench.contestants import PHASES, Contestant, Ground, Phase, contestants
 from bench.measure import measured, wait_until_idle
 from bench.report import Record, goals, table
 from bench.site import PROJECT, SERVICE, BenchSite, write_json
-from fleet.command import NODE_SCRIPT
+from fleet.releases.command import NODE_SCRIPT
 from lab import cgroup, host
 from lab.lab import Lab
 from operations.node_script import node_script

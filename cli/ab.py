@@ -186,7 +186,7 @@ def _verify(trial: Trial, probes: str, trials: int | None, seconds: int | None) 
 
 
 def _verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
-    from fleet.ab import verdict
+    from fleet.proof.ab import verdict
     from operations.show import console, print_table
     from templates.ab import markdown, page
 
@@ -251,7 +251,7 @@ def _leave(code: int) -> None:
 def _bounds(pool: float | None, tpot: float, ttft: float | None, throughput: float | None) -> Any:
     from pydantic import ValidationError
 
-    from fleet.ab import Bounds
+    from fleet.proof.ab import Bounds
 
     try:
         return Bounds(pool_gain=pool, tpot_loss=tpot, ttft_loss=ttft, throughput_loss=throughput)

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from fleet.boundary import Partition, even_partition
-from fleet.sizes import Sizes
+from fleet.layouts.boundary import Partition, even_partition
+from fleet.layouts.sizes import Sizes
 
 HOLDER = "candidate"
 """Name of the service where only a config.json is known."""
@@ -54,7 +54,7 @@ def offline(given: Offline) -> Asked:
     """A config.json on a node of a YAML file. Exits 1 with the file and the field where one of them is wrong."""
     from declare.nodes import read_node
     from declare.problem import DeclarationError
-    from fleet.engine import minors
+    from fleet.engines.engine import minors
 
     document = read_config(given.config)
     try:
@@ -94,7 +94,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _longest(document: dict[str, Any], path: Path) -> int:
-    from fleet.architecture import ArchitectureError, read_architecture
+    from fleet.model.architecture import ArchitectureError, read_architecture
 
     try:
         found = read_architecture(document).max_positions
@@ -131,8 +131,8 @@ def _asked(
     checkpoint: Any = None,
 ) -> Asked:
     """The question of a service, from its config.json alone: no node is contacted."""
-    from fleet.architecture import ArchitectureError, read_architecture
-    from fleet.question import question_of, subject_of
+    from fleet.layouts.question import question_of, subject_of
+    from fleet.model.architecture import ArchitectureError, read_architecture
 
     try:
         architecture = read_architecture(document, service.hf_overrides)
@@ -160,8 +160,8 @@ def of_service(invocation: Any, service: str, node: str | None, config: Path | N
     if config is not None:
         return _declared_offline(invocation, service, node, read_config(config), str(config))
     from cli.session import connected, placed
-    from fleet.capacity import question_about
-    from fleet.current import current_plan, measured_cut, side_by_side
+    from fleet.layouts.capacity import question_about
+    from fleet.releases.current import current_plan, measured_cut, side_by_side
 
     nodes = placed(invocation.fleet, service, node)
     with connected(invocation, nodes) as session:
@@ -206,8 +206,8 @@ def measured_as(asked: Asked, layout: str | None, file: Path | None) -> Asked:
     if file is None:
         return asked
     from cli.pool_flags import measurement_of
-    from fleet.budget import BudgetError
-    from fleet.question import MeasuredCut
+    from fleet.layouts.question import MeasuredCut
+    from fleet.ledger.budget import BudgetError
 
     sizes, cut = (None, None) if layout is None else layout_named(layout, asked)
     if sizes is None:
@@ -259,7 +259,7 @@ def _partition(asked: Asked, sizes: Sizes, partition: Partition | str | None) ->
         return partition if isinstance(partition, tuple) else None
     layers = asked.question.case.model.layers
     if partition is None and sizes.pp <= layers:
-        from fleet.search import best_cut
+        from fleet.layouts.search import best_cut
 
         memory = asked.question.memory()
         return best_cut(asked.question.case, None if isinstance(memory, str) else memory, sizes)

@@ -20,8 +20,8 @@ def capacity(
     """Say how many replicas a load needs. Exit 2 where no measured level keeps the limits at P99."""
     from pydantic import ValidationError
 
-    from fleet.speed import Measured, Objective
-    from fleet.speed import capacity as counted
+    from fleet.proof.speed import Measured, Objective
+    from fleet.proof.speed import capacity as counted
 
     try:
         objective = Objective(ttft_s=ttft, tpot_s=tpot, load=load, head_room=head_room, spare=spare)

@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from declare.invocation import Invocation
-    from fleet.node import NodeFacts
+    from fleet.nodes.node import NodeFacts
 
 app = typer.Typer(help=__doc__, invoke_without_command=True)
 
@@ -56,7 +56,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """What changed on which node between two captures. Exit 2 where something did, 1 where one cannot be read."""
-    from fleet.facts_difference import facts_difference
+    from fleet.nodes.facts_difference import facts_difference
 
     old, new = (_nodes(folder) for folder in (before, after))
     rows: dict[str, Any] = {}

@@ -21,8 +21,8 @@ from facts.script import probe_script
 from facts.scrub import recorded
 from facts.shell import run
 from fleet.declaration import NODE_NAME, NodeDeclaration, Placement
-from fleet.hardware import HardwareError, changed, hardware
-from fleet.node import NodeFacts
+from fleet.nodes.hardware import HardwareError, changed, hardware
+from fleet.nodes.node import NodeFacts
 from operations.survey import request_for
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import typer
 
 from cli.session import connected, fail, placed
 from declare.invocation import Invocation
-from fleet.command import container_argv, engine_argv, engine_env
 from fleet.declaration import LayoutDeclaration, NodeDeclaration, ServiceDeclaration
-from fleet.layout import usable_gpus
+from fleet.layouts.layout import usable_gpus
 from fleet.plan import Plan, decide
+from fleet.releases.command import container_argv, engine_argv, engine_env
 from operations.show import console, print_gates
 
 

@@ -63,7 +63,7 @@ def compare(
     A layout that may not be is shown with the reason; one that makes no sense exits with 1.
     """
     from cli.plan_document import document
-    from fleet.explain import LayoutRefused, explain
+    from fleet.layouts.explain import LayoutRefused, explain
 
     settings = {
         "engine": engine,

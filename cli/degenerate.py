@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.degeneration import judge
+from fleet.proof.degeneration import judge
 
 WANT = '{"text": "...", "finish_reason": "stop", "max_tokens": 1024}'
 

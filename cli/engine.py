@@ -14,7 +14,7 @@ Version = Annotated[str, typer.Argument(help="An engine version such as 0.30.0; 
 
 def catalog(version: str) -> Any:
     """The catalog of a version; exit 1 with the remedy where there is none."""
-    from fleet.catalogs import catalog_of, missing
+    from fleet.engines.catalogs import catalog_of, missing
 
     found = catalog_of(version)
     if found is None:
@@ -26,7 +26,7 @@ def catalog(version: str) -> Any:
 @app.command("list")
 def list_versions(as_json: Json = False) -> None:
     """The versions that have a catalog, and where each is from."""
-    from fleet.catalogs import versions
+    from fleet.engines.catalogs import versions
 
     found = [{"version": version, "source": catalog(version).source} for version in versions()]
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from fleet.argv.catalog import Catalog, FlagInfo
-from fleet.engine_difference import differences, keys_of, spoken
+from fleet.engines.engine_difference import differences, keys_of, spoken
 
 
 def show(catalog: Catalog, word: str | None, as_json: bool) -> None:

@@ -43,8 +43,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Say what would apply to an engine. Exit 0: all; 2: anchors fit, but the file is another one; 1: not."""
-    from fleet.engine_files import fits
-    from fleet.patch import PatchError
+    from fleet.engines.engine_files import fits
+    from fleet.engines.patch import PatchError
 
     patches = _patches(fleet)
     strangers = sorted(set(name or ()) - {patch.name for patch in patches})

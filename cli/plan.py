@@ -75,7 +75,7 @@ def plan(
     Exit 1: no layout can be, the declared one is refused, or config.json does not tell what would fit.
     """
     from cli.plan_document import document
-    from fleet.explain import LayoutRefused, explain
+    from fleet.layouts.explain import LayoutRefused, explain
 
     settings = {
         "engine": engine,

@@ -3,9 +3,9 @@
 from typing import Any
 
 from cli.asking import Asked
-from fleet.capacity import Capacity
-from fleet.explain import Explanation
-from fleet.ranking import Rejected
+from fleet.layouts.capacity import Capacity
+from fleet.layouts.explain import Explanation
+from fleet.layouts.ranking import Rejected
 
 GIB = 2**30
 UNKNOWN = "unknown"

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as xml
 
 from cli.asking import Asked
 from cli.plan_text import parts, where
-from fleet.explain import Explanation
+from fleet.layouts.explain import Explanation
 
 GIB = 2**30
 WIDTH, BAR, TOP, STEP, LEFT = 900, 860, 88, 58, 20

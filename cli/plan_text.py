@@ -5,10 +5,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from cli.asking import Asked
-from fleet.capacity import Capacity
-from fleet.explain import Explanation
-from fleet.memory import StageMemory
-from fleet.ranking import Rejected, telling
+from fleet.layouts.capacity import Capacity
+from fleet.layouts.explain import Explanation
+from fleet.layouts.ranking import Rejected, telling
+from fleet.ledger.memory import StageMemory
 
 GIB = 2**30
 BAR = 40

@@ -57,8 +57,8 @@ def pool(
 ) -> None:
     """Tell how many tokens a layout holds: bytes a token, tokens of each stage, the stage that binds, weights."""
     given = dict(locals())
-    from fleet.budget import BudgetError
-    from fleet.cache.page import CacheError
+    from fleet.ledger.budget import BudgetError
+    from fleet.ledger.cache.page import CacheError
     from fleet.model.shape import ModelError
 
     try:
@@ -85,8 +85,8 @@ def _run(flags: dict[str, Any], files: _Files, as_json: bool) -> None:
     from cli.pool_flags import budget_of, json_of, partition_of, serving_of
     from cli.pool_show import document_of, show, warn
     from facts.checkpoint import read_checkpoint
-    from fleet.budget import BudgetError, Measured
-    from fleet.ledger import Ledger
+    from fleet.ledger.budget import BudgetError, Measured
+    from fleet.ledger.ledger import Ledger
     from fleet.model.read import read_model
 
     document = json_of(files.config)

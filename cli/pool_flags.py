@@ -9,13 +9,13 @@ from typing import Any
 import typer
 import yaml
 
-from fleet.architecture import ArchitectureError, read_architecture
-from fleet.boundary import Partition, even_partition
-from fleet.budget import Budget, BudgetError, First, Given, Measured, checked, gib, read_measured
-from fleet.cold import Cold
-from fleet.ledger import Ledger
+from fleet.layouts.boundary import Partition, even_partition
+from fleet.ledger.budget import Budget, BudgetError, First, Given, Measured, checked, gib, read_measured
+from fleet.ledger.cold import Cold
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Draft, Serving
+from fleet.model.architecture import ArchitectureError, read_architecture
 from fleet.model.shape import Model, ModelError
-from fleet.serving import Draft, Serving
 
 COUNTS = ("tp", "pp", "dp", "dcp", "block_size", "max_num_batched_tokens", "max_num_seqs", "max_model_len")
 AS_THEY_ARE = (

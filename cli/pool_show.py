@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fleet.ledger import Ledger, Pool
+from fleet.ledger.ledger import Ledger, Pool
 
 
 def warn(ledger: Ledger, found: Pool, disagreements: tuple[str, ...]) -> None:

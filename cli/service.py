@@ -11,10 +11,10 @@ import typer
 from cli.session import Session, connected, fail, placed
 from declare.invocation import Invocation
 from facts.shell import run
-from fleet.command import NODE_SCRIPT
 from fleet.declaration import ServiceDeclaration, ServicePolicy
-from fleet.node import Installed
+from fleet.nodes.node import Installed
 from fleet.plan import Plan
+from fleet.releases.command import NODE_SCRIPT
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
 from operations.show import console, print_gates

@@ -8,7 +8,7 @@ import typer
 
 from cli.session import connected, placed
 from declare.invocation import Invocation
-from fleet.node import Installed, NodeFacts
+from fleet.nodes.node import Installed, NodeFacts
 from operations.show import console, print_table
 
 Row = dict[str, Any]

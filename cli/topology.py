@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from facts.parse.topology import TopologyError, parse_topology
-from fleet.topology import SELF, Topology
+from fleet.nodes.topology import SELF, Topology
 
 
 def topology(

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from fleet.declaration import Fleet, ServiceDeclaration
-    from fleet.upgrade import Upgrade
+    from fleet.engines.upgrade import Upgrade
 
 
 class NewImage(NamedTuple):
@@ -41,7 +41,7 @@ def upgrade(
     from cli.session import connected, fail, placed
     from declare.invocation import for_command
     from declare.problem import DeclarationError
-    from fleet.upgrade import upgrade as compared
+    from fleet.engines.upgrade import upgrade as compared
 
     new = catalog(to)
     named = _image(image)

@@ -7,7 +7,7 @@ from pathlib import Path
 from declare.located import Located, Origin, locate
 from declare.nodes import absolute
 from declare.problem import DeclarationError, line
-from fleet.manifest import Manifest, ManifestError, read_manifest
+from fleet.delivery.manifest import Manifest, ManifestError, read_manifest
 
 _NO_DIGEST = "sha256:" + "0" * 64
 """Stands in for a manifest that is a problem already, so that the rest of the service is still validated."""

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from fleet.engine_files import EngineFiles
+from fleet.engines.engine_files import EngineFiles
 
 _VERSION = re.compile(r"vllm(?:_cpu)?-(\d+\.\d+\.\d+[^-]*?)(?:-|\.dist-info)")
 

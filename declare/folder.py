@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from declare.problem import DeclarationError
-from fleet.manifest import Manifest, ManifestFile, of_files, path_problem
+from fleet.delivery.manifest import Manifest, ManifestFile, of_files, path_problem
 
 AT_ONCE = min(8, os.cpu_count() or 1)
 CHUNK = 1 << 20

@@ -8,7 +8,7 @@ from declare.merge import merge
 from declare.nodes import NodeFile, absolute
 from declare.problem import DeclarationError
 from declare.validate import build
-from fleet.host import HostDeclaration
+from fleet.nodes.host import HostDeclaration
 
 
 def host_of(node: NodeFile, groups: dict[str, GroupFile], problems: list[str]) -> HostDeclaration:

@@ -17,7 +17,7 @@ from declare.site import Site
 from declare.validate import build
 from declare.waivers import read_waivers
 from fleet.declaration import Evidence, Fleet, NodeDeclaration, Placement, RolloutPolicy
-from fleet.source import DeliveryPolicy
+from fleet.delivery.source import DeliveryPolicy
 
 
 def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:

@@ -7,7 +7,7 @@ from declare.located import Origin
 from declare.problem import DeclarationError, line
 from declare.reader import read_yaml
 from declare.validate import build
-from fleet.patch import PATCH_NAME, Patch
+from fleet.engines.patch import PATCH_NAME, Patch
 
 FILE = "patch.yaml"
 

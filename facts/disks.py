@@ -13,5 +13,5 @@ class Disks(SectionFact):
     sections = ("disks",)
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
-        """The fields of fleet.node.Disk."""
+        """The fields of fleet.nodes.node.Disk."""
         return {"disks": [disk.model_dump(mode="json") for disk in parse_disks(frames["disks"])]}

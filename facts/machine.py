@@ -13,6 +13,6 @@ class Machine(SectionFact):
     sections = ("host",)
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
-        """Plain fields; `lock` is null or the fields of fleet.node.Lock."""
+        """Plain fields; `lock` is null or the fields of fleet.nodes.node.Lock."""
         told = read_host(frames["host"])
         return {**told, "lock": told["lock"].model_dump(mode="json") if told["lock"] else None}

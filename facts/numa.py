@@ -13,6 +13,6 @@ class Numa(SectionFact):
     sections = ("numa",)
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
-        """The fields of fleet.node.NumaNode, in order of id."""
+        """The fields of fleet.nodes.node.NumaNode, in order of id."""
         nodes, error = read_numa(frames["numa"])
         return {"nodes": [node.model_dump(mode="json") for node in nodes], "error": error}

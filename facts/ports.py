@@ -13,6 +13,6 @@ class Ports(SectionFact):
     sections = ("ports",)
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
-        """The fields of fleet.node.Port, in order of port."""
+        """The fields of fleet.nodes.node.Port, in order of port."""
         ports, error = parse_ports(frames["ports"])
         return {"ports": [port.model_dump(mode="json") for port in ports], "error": error}

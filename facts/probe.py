@@ -8,13 +8,13 @@ from pyinfra.api.exceptions import FactProcessError
 from facts.parse.probe import ProbeError, parse_probe
 from facts.script import ProbeScript, probe_script
 from facts.section import bash
-from fleet.node import ProbeRequest
+from fleet.nodes.node import ProbeRequest
 
 __all__ = ["Probe", "ProbeScript", "probe_script"]
 
 
 class Probe(FactBase[dict[str, Any]]):
-    """The fields of fleet.node.NodeFacts. The command stands in an argv on the node: no secret key in the request."""
+    """The fields of fleet.nodes.node.NodeFacts. The command stands in an argv on the node: no secret in the request."""
 
     script: ProbeScript
 

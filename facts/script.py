@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from facts.parse.gpus import FIELDS
-from fleet.command import NODE_SCRIPT, RUNTIMES, STATE
 from fleet.frozen import Frozen
-from fleet.node import BUSY_MIB, ProbeRequest
+from fleet.nodes.node import BUSY_MIB, ProbeRequest
+from fleet.releases.command import NODE_SCRIPT, RUNTIMES, STATE
 
 DEADLINE_S = 20
 """Seconds until a node's probe ends what hangs; the frames that arrived still count."""

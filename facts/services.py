@@ -13,6 +13,6 @@ class Services(SectionFact):
     sections = ("services", "files", "units", "secrets")
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
-        """The fields of fleet.node.Installed, in name order."""
+        """The fields of fleet.nodes.node.Installed, in name order."""
         services, error = parse_services(frames, ())
         return {"services": [service.model_dump(mode="json") for service in services], "error": error}

@@ -6,7 +6,7 @@ from typing import Any
 from facts.parse.frames import Section
 from facts.parse.probe import read_topology
 from facts.section import SectionFact
-from fleet.topology import Topology as Links
+from fleet.nodes.topology import Topology as Links
 
 
 class Topology(SectionFact):

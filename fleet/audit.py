@@ -5,8 +5,8 @@ from typing import Any
 
 from fleet.drift import Case, Drift
 from fleet.frozen import Frozen
+from fleet.nodes.running import MASK
 from fleet.plan import NodeView
-from fleet.running import MASK
 from fleet.verdict import Verdict
 
 

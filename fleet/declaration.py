@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from fleet.delivery.source import ArchiveDeclaration, CheckpointDeclaration, DeliveryPolicy
+from fleet.engines.patch import PATCH_NAME, Patch
 from fleet.frozen import Frozen
-from fleet.host import HostDeclaration
-from fleet.objective import Objective, Positive, Target
-from fleet.patch import PATCH_NAME, Patch
-from fleet.source import ArchiveDeclaration, CheckpointDeclaration, DeliveryPolicy
-from fleet.systemd import control_character, exec_word
+from fleet.layouts.objective import Objective, Positive, Target
+from fleet.nodes.host import HostDeclaration
+from fleet.releases.systemd import control_character, exec_word
 
 SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -278,7 +278,7 @@ class ServiceDeclaration(Frozen):
     """PP 2 on an index-sharing model: the image makes the first layers of each stage compute their own indices."""
     boundary: BoundaryPolicy = BoundaryPolicy()
     patches: tuple[PatchName, ...] = ()
-    """Source changes to the engine, in this order; see `fleet.patch`."""
+    """Source changes to the engine, in this order; see `fleet.engines.patch`."""
     flags: dict[Flag, Word | int | float | bool | list[Word | int | float] | dict[str, Any]] = {}
     env: dict[EnvName, EnvValue] = {}
     secrets: dict[EnvName, SecretReference] = {}

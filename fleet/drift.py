@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeVar, get_type_hints
 
-from fleet.command import unit_name
-from fleet.difference import Change
 from fleet.frozen import Frozen
 from fleet.known import Undecidable
-from fleet.node import Installed
+from fleet.nodes.node import Installed
+from fleet.nodes.running import EngineProcess
 from fleet.plan import NodeView, Plan
-from fleet.release import Release, plan_document
-from fleet.running import EngineProcess
+from fleet.releases.command import unit_name
+from fleet.releases.difference import Change
+from fleet.releases.release import Release, plan_document
 from fleet.verdict import Verdict
 
 Kind = Literal["drift", "unknown"]

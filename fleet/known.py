@@ -1,10 +1,10 @@
 """What a gate may take as known. A gate that lacks a fact cannot pass: asking for it here ends it with the reason."""
 
-from fleet.architecture import Architecture
-from fleet.engine import Engine, minors
-from fleet.layout import Layout
-from fleet.machine import Machine
-from fleet.node import NodeFacts
+from fleet.engines.engine import Engine, minors
+from fleet.layouts.layout import Layout
+from fleet.model.architecture import Architecture
+from fleet.nodes.machine import Machine
+from fleet.nodes.node import NodeFacts
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 

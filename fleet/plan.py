@@ -3,17 +3,17 @@
 from functools import cached_property
 from typing import Any
 
-from fleet.architecture import Architecture, ArchitectureError, read_architecture
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Speculative
-from fleet.engine import Engine, engine_of
+from fleet.engines.engine import Engine, engine_of
+from fleet.engines.patch import Patch, PatchError, find_patch
 from fleet.frozen import Frozen
-from fleet.layout import Layout, LayoutError, resolve
-from fleet.node import Installed, ModelFolder, NodeFacts
-from fleet.patch import Patch, PatchError, find_patch
-from fleet.question import Question, question_of, subject_of
-from fleet.ranking import Choice
-from fleet.repair import Pool, Repair, Unrepaired, overrides_with, repair, repaired_sharing
-from fleet.repair_cost import predicted_pool, when_asked
+from fleet.layouts.layout import Layout, LayoutError, resolve
+from fleet.layouts.question import Question, question_of, subject_of
+from fleet.layouts.ranking import Choice
+from fleet.layouts.repair import Pool, Repair, Unrepaired, overrides_with, repair, repaired_sharing
+from fleet.layouts.repair_cost import predicted_pool, when_asked
+from fleet.model.architecture import Architecture, ArchitectureError, read_architecture
+from fleet.nodes.node import Installed, ModelFolder, NodeFacts
 
 
 class NodeView(Frozen):

@@ -17,10 +17,10 @@ from facts.parse.bare import SECTIONS, parse_bare
 from facts.parse.frames import ProbeError
 from facts.script import sections_script
 from facts.shell import run
-from fleet.bare import MachineFacts
-from fleet.bootstrap import CDI_UNIT, Bootstrap, Step, decide, managed_paths, sysctl_settings, wanted_files
 from fleet.declaration import Placement
-from fleet.node import ProbeRequest
+from fleet.nodes.bare import MachineFacts
+from fleet.nodes.bootstrap import CDI_UNIT, Bootstrap, Step, decide, managed_paths, sysctl_settings, wanted_files
+from fleet.nodes.node import ProbeRequest
 from operations.node_script import support_files
 from operations.prepare import PROJECT, hosts_of
 from operations.show import console

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from facts.parse.start_log import parse_start
 from facts.shell import Output, run
-from fleet.command import NODE_SCRIPT
+from fleet.releases.command import NODE_SCRIPT
 from operations.drain import HookError, call_hook, wait_for_requests
 from operations.proof import found_before, now_and_then
 from operations.run import Result, Run

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 
 from facts.shell import Output
-from fleet.command import image_argv
 from fleet.declaration import NodeDeclaration
-from fleet.engine_files import EngineFiles
-from fleet.patch import PatchError
+from fleet.engines.engine_files import EngineFiles
+from fleet.engines.patch import PatchError
+from fleet.releases.command import image_argv
 
 INSPECT = """
 import binascii, glob, importlib.util, os, sys

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from fleet.command import NODE_SCRIPT
 from fleet.frozen import Frozen
-from fleet.node import NodeFacts
+from fleet.nodes.node import NodeFacts
+from fleet.releases.command import NODE_SCRIPT
 
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE.parent / "templates"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from facts.shell import run
-from fleet.command import image_argv
-from fleet.patch import Applied, PatchError, apply, files_of
+from fleet.engines.patch import Applied, PatchError, apply, files_of
 from fleet.plan import Plan
-from fleet.release import patched_release_files
+from fleet.releases.command import image_argv
+from fleet.releases.release import patched_release_files
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

@@ -13,14 +13,14 @@ from facts.gather import Answer, gather
 from facts.script import UNIT_FOLDER
 from facts.shell import run
 from fleet.batches import batches
-from fleet.command import unit_name
 from fleet.declaration import RolloutPolicy
-from fleet.difference import Change, wrong_files
+from fleet.engines.patch import PatchError
 from fleet.gate import EVERYWHERE
-from fleet.patch import PatchError
 from fleet.plan import Plan
-from fleet.release import UNIT
-from fleet.systemd import environment_file
+from fleet.releases.command import unit_name
+from fleet.releases.difference import Change, wrong_files
+from fleet.releases.release import UNIT
+from fleet.releases.systemd import environment_file
 from fleet.verdict import Verdict
 from operations.node_script import Call, apply_command, outdated_support, read_replies, stage_call
 from operations.patching import patch_files

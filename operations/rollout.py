@@ -18,8 +18,8 @@ from pyinfra.api import operation
 from pyinfra.api.output import set_echo
 
 from facts.shell import without_results
-from fleet.difference import Change
 from fleet.gate import EVERYWHERE
+from fleet.releases.difference import Change
 from operations import interrupt
 from operations.lock import LockError
 from operations.run import Ready, Run

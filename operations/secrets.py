@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from fleet.declaration import SecretReference, ServiceDeclaration
-from fleet.systemd import QuotingError, environment_line
+from fleet.releases.systemd import QuotingError, environment_line
 
 
 class SecretError(ValueError):

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fleet.difference import MEANING, Change
+from fleet.releases.difference import MEANING, Change
 from fleet.verdict import Verdict
 
 if TYPE_CHECKING:

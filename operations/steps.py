@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from fleet.command import STATE
 from fleet.declaration import NodeDeclaration, ServicePolicy
-from fleet.difference import Change, Kind
-from fleet.node import Installed
+from fleet.nodes.node import Installed
 from fleet.plan import Plan
-from fleet.release import ENV, PLAN, SECRETS, UNIT, Release
+from fleet.releases.command import STATE
+from fleet.releases.difference import Change, Kind
+from fleet.releases.release import ENV, PLAN, SECRETS, UNIT, Release
 from probes.evidence import Endpoint
 
 API_KEY = "VLLM_API_KEY"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from facts.shell import run
-from fleet.command import STATE
 from fleet.declaration import NodeDeclaration
-from fleet.release import ENV, PLAN, SECRETS
-from fleet.systemd import QuotingError, read_environment_file
+from fleet.releases.command import STATE
+from fleet.releases.release import ENV, PLAN, SECRETS
+from fleet.releases.systemd import QuotingError, read_environment_file
 from operations.steps import API_KEY, endpoint_of
 from probes.evidence import Endpoint
 

@@ -4,14 +4,14 @@ import secrets as random
 from dataclasses import dataclass, field
 
 from facts.gather import Answer
-from fleet.command import unit_name
 from fleet.declaration import Fleet, Placement
-from fleet.delivery import record_key
-from fleet.difference import Change, compare, removals
+from fleet.delivery.delivery import record_key
 from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
-from fleet.node import CheckpointRequest, Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
+from fleet.nodes.node import CheckpointRequest, Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
-from fleet.release import Release, adopted, secrets_mark
+from fleet.releases.command import unit_name
+from fleet.releases.difference import Change, compare, removals
+from fleet.releases.release import Release, adopted, secrets_mark
 from fleet.verdict import Verdict
 from operations import secrets
 from operations.node_script import outdated_support

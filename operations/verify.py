@@ -12,9 +12,9 @@ from gevent.pool import Pool
 
 from declare.invocation import Invocation
 from facts.shell import run
-from fleet.command import NODE_SCRIPT
-from fleet.node import Installed
+from fleet.nodes.node import Installed
 from fleet.plan import Plan
+from fleet.releases.command import NODE_SCRIPT
 from operations.prepare import hosts_of, observe, probe_folders, secrets_of, writable
 from operations.proof import found_before, measured_then, now_and_then
 from operations.show import console, print_table

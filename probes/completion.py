@@ -7,7 +7,7 @@ import time
 
 from pydantic import JsonValue
 
-from fleet.degeneration import judge
+from fleet.proof.degeneration import judge
 from probes.ask import Answer, ask
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, get, shortened

@@ -7,8 +7,8 @@ import random
 
 from pydantic import JsonValue
 
-from fleet.degeneration import judge
-from fleet.proportion import Sample, chance_of_missing, degraded, interval, worse
+from fleet.proof.degeneration import judge
+from fleet.proof.proportion import Sample, chance_of_missing, degraded, interval, worse
 from probes.ask import Answer, chat
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError, shortened
@@ -36,7 +36,7 @@ _TROUBLES = (
 
 
 def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evidence:
-    """Passes where hardly an answer is degenerate: see fleet.proportion.degraded for how many are too many.
+    """Passes where hardly an answer is degenerate: see fleet.proof.proportion.degraded for how many are too many.
 
     `limits.before` is the same run of a good engine. Any answer that fails (HTTP, a cut stream) fails the probe.
     """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from fleet.speed import Level, Request, percentile
+from fleet.proof.speed import Level, Request, percentile
 from probes.ask import Answer, chat
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.exchange import Deadline, ExchangeError

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from fleet.command import NODE_SCRIPT, RUNTIMES, STATE, container_argv, container_name
 from fleet.plan import Plan
-from fleet.release import Release, make_release
-from fleet.systemd import exec_line
+from fleet.releases.command import NODE_SCRIPT, RUNTIMES, STATE, container_argv, container_name
+from fleet.releases.release import Release, make_release
+from fleet.releases.systemd import exec_line
 
 
 @cache
@@ -19,7 +19,7 @@ def _template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # systemd units, not HTML; quoting is fleet.systemd's
+        autoescape=False,  # systemd units, not HTML; quoting is fleet.releases.systemd's
     )
     return environment.get_template(name)
 

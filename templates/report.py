@@ -15,8 +15,8 @@ from fleet.audit import Audit
 from fleet.checks.engine import cache_config
 from fleet.drift import Case, checks
 from fleet.known import Undecidable
+from fleet.ledger.prediction import Prediction, prediction
 from fleet.plan import NodeView
-from fleet.prediction import Prediction, prediction
 from templates.drawing import draw
 
 HERE = Path(__file__).parent / "audit"

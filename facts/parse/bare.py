@@ -5,7 +5,7 @@ import re
 from facts.parse.frames import ProbeError, Section, parse_frames
 from facts.parse.services import parse_services
 from facts.script import ProbeScript
-from fleet.bare import Entry, MachineFacts
+from fleet.nodes.bare import Entry, MachineFacts
 
 SECTIONS = ("services", "files", "units", "secrets", "bare")
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)+")

@@ -4,7 +4,7 @@ import re
 
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from fleet.machine import Cdi, CdiSpec
+from fleet.nodes.machine import Cdi, CdiSpec
 
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 

@@ -6,7 +6,7 @@ from facts.parse.frames import Section
 from facts.parse.refusal import quoted
 from fleet.model.checkpoint import Checkpoint, parse_lines
 from fleet.model.shape import ModelError
-from fleet.node import ModelFolder
+from fleet.nodes.node import ModelFolder
 
 
 def with_checkpoints(models: tuple[ModelFolder, ...], section: Section) -> tuple[ModelFolder, ...]:

@@ -11,9 +11,9 @@ from facts.parse.probe import read_host, read_verified
 from facts.parse.runtime import parse_runtime
 from facts.parse.services import parse_services
 from facts.script import ProbeScript
-from fleet.command import STATE
-from fleet.delivery import FolderLook, NodeLook
-from fleet.node import Installed
+from fleet.delivery.delivery import FolderLook, NodeLook
+from fleet.nodes.node import Installed
+from fleet.releases.command import STATE
 
 SECTIONS = ("host", "runtime", "services", "files", "units", "secrets", "delivered", "delivery")
 _SIZE = re.compile(r"(there|staged|part) (.) ([0-9]+) (.+)")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from facts.parse.cgroups import unit_of
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from fleet.command import unit_name
-from fleet.running import EngineProcess, Mounted, Report, Running, RunningImage
+from fleet.nodes.running import EngineProcess, Mounted, Report, Running, RunningImage
+from fleet.releases.command import unit_name
 
 _STATUS = re.compile(r"HTTP/1\.[01] ([0-9]{3})")
 _CONTAINER = re.compile(r"[0-9a-f]{64}")

@@ -2,7 +2,7 @@
 
 import re
 
-from fleet.node import NumaNode
+from fleet.nodes.node import NumaNode
 
 _PART = re.compile(r"(0|[1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
 

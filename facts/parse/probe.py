@@ -25,9 +25,9 @@ from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
-from fleet.command import NODE_SCRIPT, STATE
-from fleet.node import Deep, Lock, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
-from fleet.topology import Topology
+from fleet.nodes.node import Deep, Lock, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
+from fleet.nodes.topology import Topology
+from fleet.releases.command import NODE_SCRIPT, STATE
 
 __all__ = ["ProbeError", "parse_probe"]
 

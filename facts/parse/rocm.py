@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from facts.parse.refusal import TopologyError, quoted
-from fleet.topology import SELF, Topology
+from fleet.nodes.topology import SELF, Topology
 
 _TITLE = re.compile(r"\s*={3,}\s*(.*?)\s*={3,}\s*")
 _LINKS = "link type between two gpus"

@@ -7,7 +7,7 @@ from typing import Literal
 from facts.parse.cgroups import unit_of
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from fleet.node import Disk, Image, Port, Runtime
+from fleet.nodes.node import Disk, Image, Port, Runtime
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ABSENT = re.compile(r"no such image|image not known|no such object", re.IGNORECASE)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from fleet.started import GpuMemory, Started, StartedRank
+from fleet.ledger.started import GpuMemory, Started, StartedRank
 
 _PROCESS = re.compile(r"\((?P<process>[\w.-]+) pid=\d+\)")
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from facts.parse.frames import Section
 from facts.parse.numa import CpuListError, parse_cpu_list
 from facts.parse.refusal import quoted
-from fleet.machine import IommuGroup, Limit, Machine, Updates
+from fleet.nodes.machine import IommuGroup, Limit, Machine, Updates
 
 _LIMIT = re.compile(r"Max (open files|locked memory)\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})(?:\s.*)?")
 _SIZE = re.compile(r"([0-9]{1,15}) kB")

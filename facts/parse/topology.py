@@ -12,7 +12,7 @@ from typing import NamedTuple
 from facts.parse import affinity
 from facts.parse.refusal import TopologyError, quoted, sounds_like_trouble
 from facts.parse.rocm import is_rocm, parse_rocm
-from fleet.topology import DIRECT_LINK, SELF, Topology
+from fleet.nodes.topology import DIRECT_LINK, SELF, Topology
 
 __all__ = ["TopologyError", "parse_topology"]
 

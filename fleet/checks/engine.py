@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.drift import Case, Seen, check
 from fleet.known import Undecidable
-from fleet.running import Report
+from fleet.nodes.running import Report
 
 CACHE = "vllm:cache_config_info"
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from fleet.command import unit_name
 from fleet.drift import Seen, check
 from fleet.known import Undecidable, facts_of
 from fleet.plan import NodeView
+from fleet.releases.command import unit_name
 
 BOOT = "vllm-fleet-boot.service"
 

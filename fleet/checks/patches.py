@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from fleet.command import STATE
 from fleet.drift import Case, Seen, check
 from fleet.known import Undecidable
-from fleet.release import PATCHES
+from fleet.releases.command import STATE
+from fleet.releases.release import PATCHES
 
 
 @check("patches", remedy="pyinfra inventory.py deploy.py -y --limit {node}, then look who changed it")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fleet.drift import Case, Seen, check, in_order
 from fleet.known import Undecidable
-from fleet.running import masked
+from fleet.nodes.running import masked
 
 RESTART = "deploy to {node} anew (fleet stop {service} {node}, then deploy): the files alone do not change what runs"
 OF_THE_RUNTIME = {"PATH", "HOME", "HOSTNAME", "TERM", "LANG", "container"}

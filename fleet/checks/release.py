@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 
-from fleet.difference import MEANING, FileDiff, secret_words, wrong_files
 from fleet.drift import Case, Seen, check
 from fleet.known import Undecidable
+from fleet.releases.difference import MEANING, FileDiff, secret_words, wrong_files
 
 DEPLOY = "pyinfra inventory.py deploy.py -y --limit {node}"
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from fleet.argv.catalog import Catalog
 from fleet.argv.check import check_argv
-from fleet.catalogs import catalog_of, versions
-from fleet.command import engine_argv, engine_env
+from fleet.engines.catalogs import catalog_of, versions
 from fleet.gate import gate
 from fleet.known import Undecidable, layout_of
 from fleet.plan import Plan
+from fleet.releases.command import engine_argv, engine_env
 from fleet.verdict import Finding
 
 

@@ -4,15 +4,15 @@ Sparse attention in which layers reuse the top-k indices of an earlier layer (DS
 with the indices belongs to one stage and is not sent to the next.
 """
 
-from fleet.architecture import Architecture
-from fleet.boundary import Orphans, Partition, nearest_aligned, orphans
 from fleet.declaration import Evidence
-from fleet.evidence import TRIALS, matching_runs, opens
 from fleet.gate import gate
 from fleet.known import Undecidable, architecture_of, layout_of
-from fleet.layout import Layout
+from fleet.layouts.boundary import Orphans, Partition, nearest_aligned, orphans
+from fleet.layouts.evidence import TRIALS, matching_runs, opens
+from fleet.layouts.layout import Layout
+from fleet.layouts.repair import Repair, Unrepaired, carries_indices, partition_text
+from fleet.model.architecture import Architecture
 from fleet.plan import Plan
-from fleet.repair import Repair, Unrepaired, carries_indices, partition_text
 from fleet.verdict import Finding
 
 

@@ -1,9 +1,9 @@
 """Does the layout do what the service's target asks for?"""
 
-from fleet.capacity import capacity_of
 from fleet.gate import gate
 from fleet.known import Undecidable, layout_of
-from fleet.objective import Target
+from fleet.layouts.capacity import capacity_of
+from fleet.layouts.objective import Target
 from fleet.plan import Plan
 from fleet.verdict import Finding
 

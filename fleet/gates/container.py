@@ -2,13 +2,13 @@
 
 import json
 
-from fleet.command import unit_name
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of, machine_of
-from fleet.machine import SYS_RESOURCE, Limit, Machine
-from fleet.node import Installed
+from fleet.nodes.machine import SYS_RESOURCE, Limit, Machine
+from fleet.nodes.node import Installed
 from fleet.plan import NodeView, Plan
-from fleet.release import PLAN
+from fleet.releases.command import unit_name
+from fleet.releases.release import PLAN
 from fleet.verdict import Finding
 
 GIB = 2**30

@@ -6,11 +6,11 @@ A GPU that prints an error in place of a value is for gpu-healthy; what it does 
 import re
 from collections.abc import Iterator
 
-from fleet.command import unit_name
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of, layout_of
-from fleet.node import BUSY_MIB, Gpu, GpuProcess
+from fleet.nodes.node import BUSY_MIB, Gpu, GpuProcess
 from fleet.plan import NodeView, Plan
+from fleet.releases.command import unit_name
 from fleet.verdict import Finding
 
 NOT_THERE = ("N/A", "[N/A]", "[Not Supported]", "")

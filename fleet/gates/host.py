@@ -3,12 +3,12 @@
 import json
 from collections import defaultdict
 
-from fleet.command import unit_name
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of
-from fleet.node import Port, Runtime
+from fleet.nodes.node import Port, Runtime
 from fleet.plan import NodeView, Plan
-from fleet.release import PLAN
+from fleet.releases.command import unit_name
+from fleet.releases.release import PLAN
 from fleet.verdict import Finding
 
 GIB = 2**30

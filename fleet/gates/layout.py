@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 from fleet.gate import FleetView, PlacedFinding, gate
 from fleet.known import architecture_of, engine_for, layout_of
-from fleet.layout import usable_gpus
+from fleet.layouts.layout import usable_gpus
 from fleet.plan import Plan
 from fleet.verdict import Finding
 

@@ -3,9 +3,9 @@
 from fleet.gate import gate
 from fleet.gates.gpu_state import NOT_THERE
 from fleet.known import Undecidable, facts_of, layout_of, machine_of
-from fleet.node import Deep
+from fleet.nodes.node import Deep
+from fleet.nodes.topology import Topology
 from fleet.plan import NodeView, Plan
-from fleet.topology import Topology
 from fleet.verdict import Finding
 
 

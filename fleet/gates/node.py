@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of
-from fleet.node import Gpu, Nvidia
+from fleet.nodes.node import Gpu, Nvidia
+from fleet.nodes.topology import Topology
 from fleet.plan import NodeView
-from fleet.topology import Topology
 from fleet.verdict import Finding
 
 MEMORY_TOLERANCE = 0.01

@@ -1,7 +1,7 @@
 """Are the source changes that a service names there for its engine?"""
 
+from fleet.engines.patch import unneeded
 from fleet.gate import gate
-from fleet.patch import unneeded
 from fleet.plan import Plan
 from fleet.verdict import Finding
 

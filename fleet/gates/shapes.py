@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from fleet.gate import gate
 from fleet.known import Undecidable, architecture_of, layout_of
-from fleet.layout import usable_gpus
+from fleet.layouts.layout import usable_gpus
 from fleet.model.shape import ModelError
+from fleet.model.sharding import cuts
 from fleet.plan import Plan
-from fleet.sharding import cuts
 from fleet.verdict import Finding
 
 

@@ -1,6 +1,6 @@
 """Does speculative decoding run with this pipeline, this model runner, this engine version and this model?"""
 
-from fleet.engine import first_with_speculation_under_pp
+from fleet.engines.engine import first_with_speculation_under_pp
 from fleet.gate import gate
 from fleet.known import architecture_of, engine_for, layout_of
 from fleet.plan import Plan

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from fleet.architecture import (
+from fleet.ledger.cache.kind import Cache, Indexer, Keys, Latent
+from fleet.model import kinds, parts
+from fleet.model.architecture import (
     Architecture,
     ArchitectureError,
     IndexSharing,
@@ -12,8 +14,6 @@ from fleet.architecture import (
     read_architecture,
     stretched_positions,
 )
-from fleet.cache.kind import Cache, Indexer, Keys, Latent
-from fleet.model import kinds, parts
 from fleet.model.checkpoint import Checkpoint
 from fleet.model.fields import Config, layer_list, mapping, number, required
 from fleet.model.pattern import Kind, pattern

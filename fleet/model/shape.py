@@ -1,7 +1,7 @@
 """The numbers of one model, layer by layer."""
 
-from fleet.cache.kind import Cache, Indexer
 from fleet.frozen import Frozen
+from fleet.ledger.cache.kind import Cache, Indexer
 
 MIB = 1024**2
 GIB = 1024**3

@@ -1,6 +1,6 @@
 """The state that one request keeps in a layer of linear attention or Mamba."""
 
-from fleet.cache.kind import State
+from fleet.ledger.cache.kind import State
 from fleet.model.fields import Config, mapping, number, required
 from fleet.model.pattern import Kind
 from fleet.model.shape import ModelError

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from facts.shell import Output, run
-from fleet.command import STATE
-from fleet.delivery import Item
-from fleet.manifest import ManifestFile
+from fleet.delivery.delivery import Item
+from fleet.delivery.manifest import ManifestFile
+from fleet.releases.command import STATE
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from fleet.declaration import NodeDeclaration
-from fleet.delivery import Item
-from fleet.manifest import ManifestFile
+from fleet.delivery.delivery import Item
+from fleet.delivery.manifest import ManifestFile
 
 SSH_FAILED = 255
 OF_THE_NODE = (11, 13, 14, 20, 22, 127)

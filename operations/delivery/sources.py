@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from declare.folder import files_of
 from declare.problem import DeclarationError
-from fleet.manifest import Manifest, ManifestFile, differences, of_files, read_manifest
+from fleet.delivery.manifest import Manifest, ManifestFile, differences, of_files, read_manifest
 
 PROJECT = Path(__file__).resolve().parents[2]
 _MEASURE = """

@@ -14,9 +14,9 @@ from gevent.lock import RLock
 from gevent.pool import Pool
 
 from fleet.declaration import Fleet
-from fleet.delivery import MIB, Item, Need, bundles
-from fleet.manifest import ManifestFile
-from fleet.swarm import Bundle, Swarm
+from fleet.delivery.delivery import MIB, Item, Need, bundles
+from fleet.delivery.manifest import ManifestFile
+from fleet.delivery.swarm import Bundle, Swarm
 from operations.delivery.look import Found
 from operations.lock import holder
 

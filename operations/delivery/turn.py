@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import gevent
 
 from facts.shell import Output
-from fleet.command import RUNTIMES
-from fleet.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, present
-from fleet.swarm import Bundle, Transfer
+from fleet.delivery.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, present
+from fleet.delivery.swarm import Bundle, Transfer
+from fleet.releases.command import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
 from operations.delivery.look import urls_of
 from operations.delivery.push import PushError, push

@@ -10,8 +10,8 @@ from gevent.pool import Pool
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
-from fleet.delivery import Need
-from fleet.swarm import rounds
+from fleet.delivery.delivery import Need
+from fleet.delivery.swarm import rounds
 from operations.delivery import clean
 from operations.delivery.look import Found, survey, totals
 from operations.delivery.swarming import Delivery, deliver

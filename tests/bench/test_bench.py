@@ -15,7 +15,7 @@ from bench.report import Record, goals, medians, ratio
 from bench.rollout import arguments
 from fleet.declaration import NodeDeclaration, Placement, ServiceDeclaration
 from fleet.plan import decide
-from fleet.release import Release
+from fleet.releases.release import Release
 from templates.render import render_release
 
 IMAGE = {"name": "localhost/vllm-standin", "digest": "sha256:" + "a" * 64, "engine": "0.30.0"}

@@ -8,8 +8,8 @@ from declared_sites import DIGEST, GLM, PROJECT, one_line
 
 from declare.load import load_fleet
 from declare.site import find_site
-from fleet.manifest import HEAD, read_manifest
-from fleet.source import DeliveryPolicy
+from fleet.delivery.manifest import HEAD, read_manifest
+from fleet.delivery.source import DeliveryPolicy
 
 MANIFEST = f"{HEAD}\n{'a' * 64} 5 config.json\n"
 Refusal = Callable[[Mapping[str, str | bytes]], tuple[str, ...]]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from declare.folder import measure
 from declare.problem import DeclarationError
-from fleet.manifest import read_manifest
+from fleet.delivery.manifest import read_manifest
 
 
 @pytest.fixture

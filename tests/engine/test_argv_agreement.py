@@ -14,7 +14,7 @@ from cli.check_argv import read_config
 from cli.engine import app, text_of
 from fleet.argv.catalog import Catalog
 from fleet.argv.check import check_argv
-from fleet.catalogs import catalog_of, versions
+from fleet.engines.catalogs import catalog_of, versions
 from lab.engine.interpreter import Interpreter
 from tests.facts.captures import SHARED
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from declare.patches import read_patches
-from fleet.architecture import read_architecture
-from fleet.boundary import Partition, orphans
-from fleet.patch import Patch, apply, find_patch
-from fleet.repair import PATCH, first_layers, pattern_for
+from fleet.engines.patch import Patch, apply, find_patch
+from fleet.layouts.boundary import Partition, orphans
+from fleet.layouts.repair import PATCH, first_layers, pattern_for
+from fleet.model.architecture import read_architecture
 from lab.engine.interpreter import Interpreter
 
 pytestmark = pytest.mark.engine

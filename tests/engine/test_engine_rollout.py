@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from fleet.budget import Given
-from fleet.command import NODE_SCRIPT, STATE
-from fleet.ledger import Ledger
+from fleet.ledger.budget import Given
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Serving
 from fleet.model.read import read_model
-from fleet.serving import Serving
+from fleet.releases.command import NODE_SCRIPT, STATE
 from lab import host, images
 from lab.engine import hosts, image, venv
 from lab.lab import Lab

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleet.ledger import Ledger
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Draft, Serving
 from fleet.model.read import read_model
-from fleet.serving import Draft, Serving
 from lab.engine.interpreter import Interpreter
 
 pytestmark = pytest.mark.engine

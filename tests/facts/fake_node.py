@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 from facts.script import ProbeScript, probe_script, sections_script
-from fleet.command import NODE_SCRIPT, STATE
-from fleet.node import ProbeRequest
+from fleet.nodes.node import ProbeRequest
+from fleet.releases.command import NODE_SCRIPT, STATE
 
 CURRENT, OLD = "0123456789abcdef", "fedcba9876543210"
 DIGEST = "sha256:" + "ab" * 32

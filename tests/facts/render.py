@@ -1,6 +1,6 @@
 """A topology in the shape that nvidia-smi prints it, for tests and for made-up nodes."""
 
-from fleet.topology import SELF, Topology
+from fleet.nodes.topology import SELF, Topology
 
 LEGEND = """
 Legend:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from facts.parse.engines import parse_engines
 from facts.parse.frames import Section, parse_frames
-from fleet.node import ProbeRequest
-from fleet.running import Running
+from fleet.nodes.node import ProbeRequest
+from fleet.nodes.running import Running
 from tests.facts.fake_node import CURRENT, FakeNode
 
 CID, IMAGE = "c" * 64, "1" * 64

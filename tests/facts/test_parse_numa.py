@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
-from fleet.node import NumaNode
+from fleet.nodes.node import NumaNode
 
 
 @pytest.mark.parametrize(

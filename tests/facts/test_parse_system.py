@@ -9,7 +9,7 @@ from facts.parse.frames import Section
 from facts.parse.p2p import parse_p2p
 from facts.parse.probe import read_mounts
 from facts.parse.system import parse_system
-from fleet.machine import CdiSpec, IommuGroup, Limit, Machine, Updates
+from fleet.nodes.machine import CdiSpec, IommuGroup, Limit, Machine, Updates
 from tests.facts.captures import CAPTURES, require_captures
 
 LIMITS = """limit Max open files            1024                 524288               files

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.parse.topology import TopologyError, parse_topology
-from fleet.topology import Topology
+from fleet.nodes.topology import Topology
 from tests.facts.render import render_topology
 
 PAIR = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"

@@ -15,9 +15,9 @@ from facts.parse.frames import Section, parse_frames
 from facts.parse.probe import read_models
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import parse_services
-from fleet.command import STATE
-from fleet.node import Image, Installed, ModelFolder, NodeFacts, ProbeRequest, Runtime, ServiceRequest
-from fleet.systemd import environment_file
+from fleet.nodes.node import Image, Installed, ModelFolder, NodeFacts, ProbeRequest, Runtime, ServiceRequest
+from fleet.releases.command import STATE
+from fleet.releases.systemd import environment_file
 from tests.facts.fake_node import CURRENT, DIGEST, OLD, FakeNode
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="runs the probe's bash")

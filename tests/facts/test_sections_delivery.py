@@ -11,8 +11,8 @@ from facts.parse.delivery import SECTIONS, parse_look, running
 from facts.parse.frames import ProbeError, parse_frames
 from facts.parse.probe import read_verified
 from facts.script import sections_script
-from fleet.delivery import FolderLook
-from fleet.node import CheckpointRequest, Installed, OwnFile, ProbeRequest, Unit
+from fleet.delivery.delivery import FolderLook
+from fleet.nodes.node import CheckpointRequest, Installed, OwnFile, ProbeRequest, Unit
 
 DIGEST = "sha256:" + "5" * 64
 

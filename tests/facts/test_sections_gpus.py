@@ -7,7 +7,7 @@ import pytest
 from facts.parse.frames import parse_frames
 from facts.parse.gpus import FIELDS, parse_gpus
 from facts.parse.kernel import parse_kernel
-from fleet.node import KernelLog, Nvidia, ProbeRequest
+from fleet.nodes.node import KernelLog, Nvidia, ProbeRequest
 from tests.facts.fake_node import FakeNode
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="runs the probe's bash")

@@ -11,8 +11,8 @@ from facts.parse.cdi import parse_cdi
 from facts.parse.frames import parse_frames
 from facts.parse.probe import read_mounts
 from facts.parse.system import parse_system
-from fleet.machine import Cdi
-from fleet.node import ProbeRequest, ServiceRequest
+from fleet.nodes.machine import Cdi
+from fleet.nodes.node import ProbeRequest, ServiceRequest
 from tests.facts.fake_node import FakeNode
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="runs the probe's bash")

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.parse.start_log import parse_start
-from fleet.started import GpuMemory, StartedRank
+from fleet.ledger.started import GpuMemory, StartedRank
 
 # The forms are those of vLLM 0.30's source; the figures are one operator's.
 LINES = """\

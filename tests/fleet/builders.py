@@ -7,10 +7,12 @@ Every gate passes on them without a warning.
 from typing import Any
 
 from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Waiver
+from fleet.engines.patch import Patch
 from fleet.gate import FleetView, evaluate
-from fleet.machine import Cdi, CdiSpec, Limit, Machine
+from fleet.layouts.repair import Pool
 from fleet.model.checkpoint import Checkpoint, Tensors
-from fleet.node import (
+from fleet.nodes.machine import Cdi, CdiSpec, Limit, Machine
+from fleet.nodes.node import (
     Deep,
     Disk,
     Gpu,
@@ -27,10 +29,8 @@ from fleet.node import (
     Runtime,
     Unit,
 )
-from fleet.patch import Patch
+from fleet.nodes.topology import Topology
 from fleet.plan import NodeView, Plan, decide
-from fleet.repair import Pool
-from fleet.topology import Topology
 from fleet.verdict import Verdict
 
 MODEL = "/models/glm-5.2"

@@ -5,13 +5,13 @@ import json
 from typing import Any
 
 from fleet.audit import Audit
-from fleet.command import STATE, container_argv, engine_argv, engine_env
-from fleet.difference import compare, expected_files
 from fleet.drift import Case, Drift, audit
-from fleet.node import Installed, NodeFacts, OwnFile, Port, Unit
+from fleet.nodes.node import Installed, NodeFacts, OwnFile, Port, Unit
+from fleet.nodes.running import EngineProcess, Mounted, Report, Running, RunningImage
 from fleet.plan import NodeView, Plan
-from fleet.release import SECRETS, Release, make_release
-from fleet.running import EngineProcess, Mounted, Report, Running, RunningImage
+from fleet.releases.command import STATE, container_argv, engine_argv, engine_env
+from fleet.releases.difference import compare, expected_files
+from fleet.releases.release import SECRETS, Release, make_release
 from tests.fleet.builders import DIGEST, facts, node, plans_of, service, view
 
 DIGESTS = {"VLLM_API_KEY": "d" * 64}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.ab import Bounds, Verdict, rank_sum, verdict
+from fleet.proof.ab import Bounds, Verdict, rank_sum, verdict
 
 
 def evidence(probe: str, passed: bool = True, **details: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.architecture import ArchitectureError, read_architecture
+from fleet.model.architecture import ArchitectureError, read_architecture
 from tests.fleet.builders import GLM, LLAMA
 
 

@@ -10,7 +10,7 @@ import pytest
 from fleet.argv.check import ArgvReport, check_argv
 from fleet.argv.hints import REPLACED
 from fleet.argv.values import Refused
-from fleet.catalogs import catalog_of, versions
+from fleet.engines.catalogs import catalog_of, versions
 from tests.facts.captures import SHARED
 
 CASES = SHARED / "engine" / "argv" / "cases-0.30.0.jsonl"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fleet.bare import SUPPORTED, Entry, MachineFacts
-from fleet.bootstrap import CDI_UNIT, LIMITS, SYSCTL, UNATTENDED, Bootstrap, decide, pin_text, wanted_files
 from fleet.declaration import NodeDeclaration
-from fleet.host import AptSource, HostDeclaration
+from fleet.nodes.bare import SUPPORTED, Entry, MachineFacts
+from fleet.nodes.bootstrap import CDI_UNIT, LIMITS, SYSCTL, UNATTENDED, Bootstrap, decide, pin_text, wanted_files
+from fleet.nodes.host import AptSource, HostDeclaration
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
 SUPPORT = {"/usr/local/lib/vllm-fleet/node": ("755", "#!/bin/bash\n")}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.architecture import Architecture, IndexSharing, read_architecture
-from fleet.boundary import boundaries, even_partition, nearest_aligned, orphans
+from fleet.layouts.boundary import boundaries, even_partition, nearest_aligned, orphans
+from fleet.model.architecture import Architecture, IndexSharing, read_architecture
 from tests.fleet.builders import GLM, LLAMA
 
 MODEL = read_architecture(GLM)

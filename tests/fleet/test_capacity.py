@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 
-from fleet.capacity import Capacity, capacity_of
-from fleet.current import capacity_words, current_document, current_plan, measured_cut, side_by_side, started_of
-from fleet.difference import compare
-from fleet.node import Installed, OwnFile
+from fleet.layouts.capacity import Capacity, capacity_of
+from fleet.layouts.repair import Repair, Unrepaired
+from fleet.layouts.sizes import Sizes
+from fleet.ledger.started import Started, StartedRank
+from fleet.nodes.node import Installed, OwnFile
 from fleet.plan import Plan
-from fleet.release import plan_document
-from fleet.repair import Repair, Unrepaired
-from fleet.sizes import Sizes
-from fleet.started import Started, StartedRank
+from fleet.releases.current import (
+    capacity_words,
+    current_document,
+    current_plan,
+    measured_cut,
+    side_by_side,
+    started_of,
+)
+from fleet.releases.difference import compare
+from fleet.releases.release import plan_document
 from templates.render import render_release
 from tests.fleet.builders import facts, fleet_with, installed, node
 

@@ -3,9 +3,9 @@
 import pytest
 
 from fleet.argv.rules import unknown_rules
-from fleet.catalogs import catalog_of, missing, resolved, versions
-from fleet.engine import engine_of, minors
-from fleet.engine_difference import differences
+from fleet.engines.catalogs import catalog_of, missing, resolved, versions
+from fleet.engines.engine import engine_of, minors
+from fleet.engines.engine_difference import differences
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from fleet.audit import Audit
 from fleet.drift import Drift, check, checks
-from fleet.node import Pending, Port, Unit
-from fleet.running import EngineProcess, Report, Running, RunningImage, masked
+from fleet.nodes.node import Pending, Port, Unit
+from fleet.nodes.running import EngineProcess, Report, Running, RunningImage, masked
 from fleet.verdict import Verdict
 from tests.fleet.cases import CONFIG, OVERLAY, case, found, reports, unit, whole
 

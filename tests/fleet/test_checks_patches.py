@@ -3,13 +3,13 @@
 import hashlib
 from typing import Any
 
-from fleet.command import STATE
-from fleet.difference import compare
 from fleet.drift import Case, Drift, audit
-from fleet.node import OwnFile
-from fleet.patch import Applied
-from fleet.release import make_release, patched_release_files
-from fleet.running import Mounted, Running
+from fleet.engines.patch import Applied
+from fleet.nodes.node import OwnFile
+from fleet.nodes.running import Mounted, Running
+from fleet.releases.command import STATE
+from fleet.releases.difference import compare
+from fleet.releases.release import make_release, patched_release_files
 from tests.fleet.builders import facts, node, patch, plans_of, service, view
 from tests.fleet.cases import engine, lying
 

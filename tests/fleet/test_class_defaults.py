@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from fleet.architecture import read_architecture
-from fleet.class_defaults import CLASS_DEFAULTS
-from fleet.ledger import Ledger
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Serving
+from fleet.model.architecture import read_architecture
+from fleet.model.class_defaults import CLASS_DEFAULTS
 from fleet.model.read import read_model
-from fleet.serving import Serving
 
 TOWER = {
     "model_type": "siglip_vision_model",

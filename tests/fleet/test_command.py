@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleet.command import container_argv, engine_argv, engine_env
 from fleet.plan import Plan
+from fleet.releases.command import container_argv, engine_argv, engine_env
 from tests.fleet.builders import DIGEST, LLAMA, MODEL, fleet_with, node
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from labelled.material import cjk, prose, sentence
 from labelled.sets import Answer, development, held_out, third
 
-from fleet.degeneration import judge
-from fleet.passages import repeats_at_the_end, without_counters
+from fleet.proof.degeneration import judge
+from fleet.proof.passages import repeats_at_the_end, without_counters
 
 BOTH = ("stop", "length")
 

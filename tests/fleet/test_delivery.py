@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.delivery import GIB, FolderLook, Item, Need, NodeLook, Origin, bundles, need_of, present
-from fleet.manifest import Manifest, ManifestFile, of_files
+from fleet.delivery.delivery import GIB, FolderLook, Item, Need, NodeLook, Origin, bundles, need_of, present
+from fleet.delivery.manifest import Manifest, ManifestFile, of_files
 
 MANIFEST = of_files(ManifestFile(path=f"m{n}", bytes=100 + n, sha256=f"{n}" * 64) for n in range(4))
 SIZES = {file.path: file.bytes for file in MANIFEST.files}

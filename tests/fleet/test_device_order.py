@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.parse.topology import TopologyError, parse_topology
-from fleet.device_order import device_order
-from fleet.wiring import LINK_CLASSES, Wiring, link_class, wiring_of, wiring_of_topology
+from fleet.layouts.device_order import device_order
+from fleet.layouts.wiring import LINK_CLASSES, Wiring, link_class, wiring_of, wiring_of_topology
 from tests.facts.captures import index, require_captures, topology_text
 from tests.fleet.builders import node, topology
 

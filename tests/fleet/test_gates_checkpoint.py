@@ -2,7 +2,7 @@
 
 from fleet.declaration import Waiver
 from fleet.gate import FleetView
-from fleet.node import ModelFolder
+from fleet.nodes.node import ModelFolder
 from tests.fleet.builders import GLM, MODEL, ask, facts, fails, fleet_with, passes
 
 DIGEST, OTHER = "sha256:" + "1" * 64, "sha256:" + "2" * 64

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleet.machine import Limit
-from fleet.node import Installed, OwnFile, Unit
+from fleet.nodes.machine import Limit
+from fleet.nodes.node import Installed, OwnFile, Unit
 from tests.fleet.builders import facts, fails, fleet, fleet_with, installed, machine, node, passes, service, view, warns
 
 FEW = Limit(soft=1024, hard=1024)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.node import NodeFacts, NumaNode, Unit
+from fleet.nodes.node import NodeFacts, NumaNode, Unit
 from tests.fleet.builders import NUMA, facts, fails, fleet_with, installed, machine, node, passes, topology, warns
 
 

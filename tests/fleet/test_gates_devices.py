@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleet.machine import Cdi, CdiSpec
-from fleet.node import NodeFacts
+from fleet.nodes.machine import Cdi, CdiSpec
+from fleet.nodes.node import NodeFacts
 from tests.fleet.builders import facts, fails, fleet_with, machine, node, passes, warns
 
 ALL = tuple(map(str, range(8)))

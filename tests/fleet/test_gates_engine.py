@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from fleet.node import Runtime
+from fleet.nodes.node import Runtime
 from tests.fleet.builders import GLM, IMAGE, LLAMA, facts, fails, fleet_with, image, node, passes, warns
 
 NVSWITCH = node(nvlink_islands=((0, 1, 2, 3, 4, 5, 6, 7),))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from fleet.node import Disk, NodeFacts, Runtime
+from fleet.nodes.node import Disk, NodeFacts, Runtime
 from tests.fleet.builders import (
     DIGEST,
     OLD_DIGEST,

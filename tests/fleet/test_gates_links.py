@@ -1,8 +1,8 @@
 """NVLinks are all up and the fabric is ready, or nothing is started over them."""
 
-from fleet.machine import IommuGroup, Machine
-from fleet.node import NodeFacts, Nvidia, Nvlinks
-from fleet.topology import Topology
+from fleet.nodes.machine import IommuGroup, Machine
+from fleet.nodes.node import NodeFacts, Nvidia, Nvlinks
+from fleet.nodes.topology import Topology
 from tests.fleet.builders import deep, facts, fails, fleet_with, gpus, machine, node, passes, topology
 
 

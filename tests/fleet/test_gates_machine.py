@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.machine import Updates
+from fleet.nodes.machine import Updates
 from tests.fleet.builders import facts, fails, fleet_with, machine, node, passes, warns
 
 

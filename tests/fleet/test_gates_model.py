@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from fleet.node import ModelFolder
+from fleet.nodes.node import ModelFolder
 from tests.fleet.builders import GLM, MODEL, facts, fails, fleet_with, passes, warns
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.node import Gpu, NodeFacts, Nvidia
+from fleet.nodes.node import Gpu, NodeFacts, Nvidia
 from tests.fleet.builders import PAIRS, ask, facts, fails, fleet_with, gpus, node, passes, topology, warns
 
 LOST_TEXT = "GPU is lost.  Reboot the system to recover this GPU"

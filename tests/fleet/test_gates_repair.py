@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from fleet.capacity import capacity_of
-from fleet.command import container_argv, engine_argv, engine_env
 from fleet.gate import FleetView
+from fleet.layouts.capacity import capacity_of
+from fleet.layouts.repair import PATCH, Repair, pattern_for
 from fleet.plan import Plan
-from fleet.release import plan_document
-from fleet.repair import PATCH, Repair, pattern_for
+from fleet.releases.command import container_argv, engine_argv, engine_env
+from fleet.releases.release import plan_document
 from tests.fleet.builders import (
     GLM,
     IMAGE,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.node import ModelFolder
+from fleet.nodes.node import ModelFolder
 from tests.fleet.builders import GLM, LLAMA, MODEL, checkpoint, facts, fails, fleet_with, passes, warns
 
 QWEN: dict[str, Any] = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fleet.facts_difference import facts_difference
-from fleet.hardware import HardwareError, changed, hardware
-from fleet.node import Gpu, Nvidia, Port
+from fleet.nodes.facts_difference import facts_difference
+from fleet.nodes.hardware import HardwareError, changed, hardware
+from fleet.nodes.node import Gpu, Nvidia, Port
 from tests.fleet.builders import facts, gpus, installed, node, topology
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleet.architecture import read_architecture
-from fleet.layout import LayoutError, resolve
+from fleet.layouts.layout import LayoutError, resolve
+from fleet.model.architecture import read_architecture
 from tests.fleet.builders import GLM, node, service
 
 MODEL = read_architecture(GLM)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from fleet.cache.page import CacheError
-from fleet.ledger import Ledger
+from fleet.ledger.cache.page import CacheError
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Draft, Serving
 from fleet.model.read import read_model
 from fleet.model.shape import ModelError
-from fleet.serving import Draft, Serving
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from engine_facts import cases, config, models, needs_engine_facts
 
-from fleet.boundary import even_partition
-from fleet.budget import First, Given, gib
-from fleet.cold import Cold
-from fleet.ledger import Ledger
+from fleet.layouts.boundary import even_partition
+from fleet.ledger.budget import First, Given, gib
+from fleet.ledger.cold import Cold
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Draft, Serving
 from fleet.model.read import read_model
 from fleet.model.shape import GIB
-from fleet.serving import Draft, Serving
 
 pytestmark = needs_engine_facts
 

@@ -3,12 +3,12 @@
 import pytest
 from engine_facts import config, needs_engine_facts, pairs
 
-from fleet.budget import Measured, read_measured
-from fleet.cold import Cold
-from fleet.ledger import Ledger, Pool
+from fleet.ledger.budget import Measured, read_measured
+from fleet.ledger.cold import Cold
+from fleet.ledger.ledger import Ledger, Pool
+from fleet.ledger.serving import Draft, Repair, Serving
 from fleet.model.read import read_model
 from fleet.model.shape import GIB, MIB
-from fleet.serving import Draft, Repair, Serving
 
 pytestmark = needs_engine_facts
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger_by_hand import HYBRID, LATENT, LLAMA, SPARSE, sliding
 
-from fleet.budget import Measured, MeasuredStage
-from fleet.ledger import Ledger
+from fleet.ledger.budget import Measured, MeasuredStage
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Draft, Serving
 from fleet.model.read import read_model
-from fleet.serving import Draft, Serving
 
 MODELS = [LLAMA, LATENT, SPARSE, sliding(), sliding(13, 5), HYBRID]
 

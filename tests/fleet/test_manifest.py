@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.manifest import (
+from fleet.delivery.manifest import (
     HEAD,
     Manifest,
     ManifestError,

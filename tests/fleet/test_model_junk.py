@@ -7,12 +7,12 @@ from checkpoints import dense, header, sparse
 from test_checkpoint import COMPUTING, PACKED
 from test_ledger_by_hand import HYBRID, LATENT, LLAMA, SPARSE, sliding
 
-from fleet.cache.page import CacheError
-from fleet.ledger import Ledger
+from fleet.ledger.cache.page import CacheError
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Serving
 from fleet.model.checkpoint import summed
 from fleet.model.read import read_model
 from fleet.model.shape import ModelError
-from fleet.serving import Serving
 
 JUNK = [
     0,

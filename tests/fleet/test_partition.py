@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.partition import best_partition
+from fleet.layouts.partition import best_partition
 
 Partition = tuple[int, ...]
 Tokens = Callable[[int, int, int], int]

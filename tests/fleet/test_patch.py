@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fleet.patch import Patch, PatchError, apply, files_of, find_patch, full_version, patched
+from fleet.engines.patch import Patch, PatchError, apply, files_of, find_patch, full_version, patched
 
 SOURCE = """import os
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.declaration import Speculative
-from fleet.engine import engine_of, minors
+from fleet.engines.engine import engine_of, minors
 from fleet.plan import Plan, only_pairs
 from fleet.verdict import Verdict
 from tests.fleet.builders import IMAGE, LLAMA, PAIRS, facts, fleet, fleet_with, installed, node, service, topology, view

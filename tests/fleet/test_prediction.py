@@ -1,6 +1,6 @@
 """What the ledger expects of a plan is shown stage by stage, or not at all."""
 
-from fleet.prediction import prediction
+from fleet.ledger.prediction import prediction
 from tests.fleet.builders import facts, fleet_with, node, plans_of, service, view
 
 LLAMA = {

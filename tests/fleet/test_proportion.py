@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.proportion import Sample, at_most, chance_of_missing, degraded, differs, interval, worse
+from fleet.proof.proportion import Sample, at_most, chance_of_missing, degraded, differs, interval, worse
 
 
 @pytest.mark.parametrize(

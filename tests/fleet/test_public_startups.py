@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fleet.ledger import Ledger
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Draft, Serving
 from fleet.model.read import read_model
-from fleet.serving import Draft, Serving
 
 FP8 = {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}}
 AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}

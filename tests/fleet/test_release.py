@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from fleet.command import STATE
 from fleet.declaration import Heartbeat
-from fleet.difference import Change, compare, expected_files, plan_words, removals
-from fleet.node import Installed, NodeFacts, OwnFile, Pending
+from fleet.nodes.node import Installed, NodeFacts, OwnFile, Pending
 from fleet.plan import Plan
-from fleet.release import ENV, PLAN, SECRETS, UNIT, Release, make_release, plan_document, secrets_mark
+from fleet.releases.command import STATE
+from fleet.releases.difference import Change, compare, expected_files, plan_words, removals
+from fleet.releases.release import ENV, PLAN, SECRETS, UNIT, Release, make_release, plan_document, secrets_mark
 from templates.render import render_unit
 from tests.fleet.builders import facts, fleet_with, installed
 

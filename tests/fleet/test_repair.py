@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.architecture import Architecture, IndexSharing, read_architecture
-from fleet.boundary import Partition, orphans
 from fleet.declaration import BoundaryPolicy
-from fleet.repair import (
+from fleet.layouts.boundary import Partition, orphans
+from fleet.layouts.repair import (
     CARRIES_INDICES,
     PATCH,
     Repair,
@@ -21,6 +20,7 @@ from fleet.repair import (
     repair,
     repaired_sharing,
 )
+from fleet.model.architecture import Architecture, IndexSharing, read_architecture
 from tests.fleet.builders import GLM, LLAMA, patch
 
 MODEL = read_architecture(GLM)

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.budget import Measured, MeasuredStage
-from fleet.capacity import Capacity, capacity
 from fleet.declaration import NodeDeclaration
-from fleet.node import ModelFolder
-from fleet.objective import Target
+from fleet.layouts.capacity import Capacity, capacity
+from fleet.layouts.objective import Target
+from fleet.layouts.question import MeasuredCut, Question
+from fleet.layouts.ranking import Choice, choose
+from fleet.layouts.repair import Repair
+from fleet.layouts.search import pool_of
+from fleet.layouts.sizes import Sizes, every_sizes
+from fleet.ledger.budget import Measured, MeasuredStage
+from fleet.nodes.node import ModelFolder
 from fleet.plan import Plan, question
-from fleet.question import MeasuredCut, Question
-from fleet.ranking import Choice, choose
-from fleet.repair import Repair
-from fleet.search import pool_of
-from fleet.sizes import Sizes, every_sizes
 from tests.fleet.builders import MODEL, PAIRS, facts, fleet_with, node, run, service
 
 MODELS = Path(__file__).resolve().parents[2] / "lab" / "models"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.speed import Level, Measured, Objective, Request, capacity, percentile, percentiles
+from fleet.proof.speed import Level, Measured, Objective, Request, capacity, percentile, percentiles
 
 
 def request(began: float, first: float, seconds: float, tokens: int = 11) -> Request:

@@ -2,10 +2,10 @@
 
 import json
 
-from fleet.ledger import Ledger
+from fleet.ledger.ledger import Ledger
+from fleet.ledger.serving import Serving
+from fleet.ledger.started import GpuMemory, Started, StartedRank, read_started
 from fleet.model.read import read_model
-from fleet.serving import Serving
-from fleet.started import GpuMemory, Started, StartedRank, read_started
 
 LLAMA = {
     "model_type": "llama",

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.swarm import Bundle, Swarm, Transfer, rounds
+from fleet.delivery.swarm import Bundle, Swarm, Transfer, rounds
 
 ORIGIN = "controller"
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.systemd import QuotingError, environment_file, environment_line, exec_line, exec_word, read_environment_file
+from fleet.releases.systemd import (
+    QuotingError,
+    environment_file,
+    environment_line,
+    exec_line,
+    exec_word,
+    read_environment_file,
+)
 
 NONCHARACTERS = [*range(0xFDD0, 0xFDF0), *(plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF))]
 NONE_OF = "\x00" + "".join(map(chr, NONCHARACTERS))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fleet.topology import Topology
+from fleet.nodes.topology import Topology
 
 
 def joined(gpus: int, *pairs: tuple[int, int]) -> Topology:

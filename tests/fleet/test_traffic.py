@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleet.device_order import device_order
-from fleet.gpu import memory_bandwidth
-from fleet.traffic import Shape, Traffic, traffic
-from fleet.wiring import Wiring, wiring_of
+from fleet.layouts.device_order import device_order
+from fleet.layouts.traffic import Shape, Traffic, traffic
+from fleet.layouts.wiring import Wiring, wiring_of
+from fleet.nodes.gpu import memory_bandwidth
 from tests.fleet.builders import node
 
 GLM = Shape(layers=78, hidden_size=6144)

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fleet.catalogs import catalog_of
 from fleet.declaration import Evidence
+from fleet.engines.catalogs import catalog_of
+from fleet.engines.patch import Patch
+from fleet.engines.upgrade import Upgrade, upgrade
 from fleet.gate import FleetView, evaluate
-from fleet.node import NodeFacts
-from fleet.patch import Patch
-from fleet.upgrade import Upgrade, upgrade
+from fleet.nodes.node import NodeFacts
 from tests.fleet.builders import GLM, IMAGE, MODEL, facts, fleet, node, patch, service, view
 
 MODELS = Path(__file__).resolve().parents[2] / "lab" / "models"

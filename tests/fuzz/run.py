@@ -10,7 +10,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["facts.parse", "fleet.model", "fleet.manifest", "fleet.sharding"]):
+with atheris.instrument_imports(include=["facts.parse", "fleet.model", "fleet.delivery.manifest"]):
     from tests.fuzz.targets import ROOT, TARGETS, seeds
 
 SLOWEST_S = 10

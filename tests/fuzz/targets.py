@@ -26,13 +26,13 @@ from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
+from fleet.delivery.manifest import ManifestError, read_manifest
 from fleet.gate import FleetView, evaluate
-from fleet.manifest import ManifestError, read_manifest
 from fleet.model.checkpoint import parse_lines
 from fleet.model.shape import ModelError
-from fleet.node import ModelFolder, ProbeRequest, ServiceRequest
+from fleet.model.sharding import cuts
+from fleet.nodes.node import ModelFolder, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, decide
-from fleet.sharding import cuts
 from tests.fleet import builders
 
 ROOT = Path(__file__).resolve().parents[2]

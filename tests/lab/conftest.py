@@ -10,7 +10,7 @@ import pytest
 from rollout_site import RolloutSite
 from tiny_service import TinyHost
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 from lab import host
 from lab.lab import Lab
 

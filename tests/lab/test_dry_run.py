@@ -9,7 +9,7 @@ import yaml
 from node_image import difference, image_of
 from rollout_site import Ran, RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 OLD, NEW = "first-secret-value-42", "other-secret-value-43"

@@ -5,7 +5,7 @@ import time
 import pytest
 from rollout_site import RolloutSite
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 
 pytestmark = pytest.mark.lab
 BEAT = "vllm-fleet-heartbeat@llm"

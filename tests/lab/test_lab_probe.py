@@ -11,7 +11,7 @@ import pytest
 
 from facts.parse.probe import parse_probe
 from facts.script import DEADLINE_S, probe_script
-from fleet.node import NodeFacts, ProbeRequest, ServiceRequest
+from fleet.nodes.node import NodeFacts, ProbeRequest, ServiceRequest
 from lab.lab import Lab
 
 pytestmark = pytest.mark.lab

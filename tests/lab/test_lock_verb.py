@@ -3,7 +3,7 @@
 import pytest
 from rollout_site import RolloutSite
 
-from fleet.command import NODE_SCRIPT
+from fleet.releases.command import NODE_SCRIPT
 
 pytestmark = pytest.mark.lab
 

@@ -11,7 +11,7 @@ from pyinfra.api.connect import connect_all, disconnect_all
 from pyinfra.context import ctx_state
 from tiny_service import PROGRAM, TinyHost, TinyRelease
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 from operations.node_script import (
     Apply,
     Call,

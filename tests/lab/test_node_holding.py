@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tiny_service import TinyHost, TinyRelease
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from tiny_service import TinyHost, TinyRelease
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 
 pytestmark = pytest.mark.lab
 numbers = count(1)

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 from tiny_service import TinyHost, TinyRelease
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 from operations.node_script import call_command, stage_call
 
 pytestmark = pytest.mark.lab

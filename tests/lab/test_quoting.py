@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from rollout_site import RolloutSite
 
-from fleet.systemd import environment_file, exec_line
+from fleet.releases.systemd import environment_file, exec_line
 from lab.lab import Lab
 
 pytestmark = pytest.mark.lab

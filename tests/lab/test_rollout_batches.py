@@ -8,7 +8,7 @@ import pytest
 import yaml
 from rollout_site import RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 from lab.lab import Lab
 
 pytestmark = pytest.mark.lab

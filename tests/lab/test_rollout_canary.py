@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rollout_site import RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 from probes.ask import ask
 from probes.evidence import Endpoint, Limits
 

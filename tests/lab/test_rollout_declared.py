@@ -7,7 +7,7 @@ import pytest
 import yaml
 from rollout_site import RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 

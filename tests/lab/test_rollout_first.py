@@ -8,8 +8,8 @@ import pytest
 import yaml
 from rollout_site import PROJECT, RolloutSite
 
-from fleet.command import STATE
-from fleet.started import read_started
+from fleet.ledger.started import read_started
+from fleet.releases.command import STATE
 from probes.ask import ask
 from probes.evidence import Endpoint, Limits
 

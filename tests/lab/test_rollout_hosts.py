@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rollout_site import FAULT_FILE, RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 

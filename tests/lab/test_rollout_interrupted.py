@@ -8,7 +8,7 @@ import pytest
 from rollout_midway import ended, expect_pending, results, serves, set_faults, slow_once, states, until
 from rollout_site import RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 

@@ -12,7 +12,7 @@ import pytest
 from rollout_midway import ended, expect_pending, kill, set_faults, slow_once, states, until
 from rollout_site import Ran, RolloutSite
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 
 pytestmark = pytest.mark.lab
 LEASE_S = 5

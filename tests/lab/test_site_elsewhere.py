@@ -9,7 +9,7 @@ import pytest
 import yaml
 from rollout_site import BIN, PROJECT, RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 PROBE = """

@@ -7,7 +7,7 @@ import pytest
 from rollout_midway import expect, expect_pending, kill, serves, set_faults, slow_once, states, until
 from rollout_site import RolloutSite
 
-from fleet.command import STATE
+from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
 POLICY = {"start_budget_s": 6, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1, "proof": ["completion"]}

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 from operations.node_script import Call, Reply, apply_command, read_replies, read_reply, stage_call, support_files
 
 PROGRAM = """

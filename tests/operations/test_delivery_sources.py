@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from declare.folder import measure
-from fleet.manifest import ManifestFile
+from fleet.delivery.manifest import ManifestFile
 from operations.delivery.sources import SourceError, archive_file, check_folder, file_url, wrong_answers
 
 DIGEST = "sha256:" + "a" * 64

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleet.command import NODE_SCRIPT
-from fleet.node import NodeFacts, Nvidia, OwnFile, Runtime
+from fleet.nodes.node import NodeFacts, Nvidia, OwnFile, Runtime
+from fleet.releases.command import NODE_SCRIPT
 from operations.node_script import (
     Call,
     apply_command,

@@ -3,7 +3,7 @@
 import json
 
 from fleet.declaration import ServicePolicy
-from fleet.node import Installed, OwnFile
+from fleet.nodes.node import Installed, OwnFile
 from operations.steps import Step
 from probes.evidence import Endpoint
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.speed import Measured
+from fleet.proof.speed import Measured
 from lab.standin.process import running
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from wire import reply, serving
 
-from fleet.proportion import chance_of_missing
+from fleet.proof.proportion import chance_of_missing
 from lab.standin.process import running
 from probes.evidence import Endpoint, Evidence, Limits
 from probes.load import load

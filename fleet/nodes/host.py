@@ -1,0 +1,91 @@
+"""What a bare machine must become, as its owner declares it: the section `host` of group data."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from fleet.delivery.source import PlainPath
+from fleet.frozen import Frozen
+
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_VERSION = re.compile(r"[A-Za-z0-9.+:~*-]+")
+_KEY = re.compile(r"[a-z0-9_./-]+")
+
+
+def _package(text: str) -> str:
+    if not PACKAGE.fullmatch(text):
+        raise ValueError(f"want the name of a package, found {text!r}")
+    return text
+
+
+def _version(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise ValueError(f"want a version such as 1.17.8-1 or 1.17.*, found {text!r}")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if not re.fullmatch(r"[!-~][ -~]*", text):
+        raise ValueError(f"want one line of printable characters, found {text[:60]!r}")
+    return text
+
+
+Package = Annotated[str, AfterValidator(_package)]
+Version = Annotated[str, AfterValidator(_version)]
+Line = Annotated[str, AfterValidator(_one_line)]
+SourceName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
+SysctlName = Annotated[str, Field(pattern=r"^[a-z0-9_]+([./][a-zA-Z0-9_-]+)+$")]
+
+
+class AptSource(Frozen):
+    """One archive of packages that the owner trusts, with the key that signs it."""
+
+    url: Annotated[str, Field(pattern=r"^(https?|file)://?[!-~]+$")]
+    suite: Line
+    components: tuple[Line, ...] = ()
+    """None where the suite ends in `/`, as a flat archive's does."""
+    key: PlainPath
+    """File of the machine that rolls out: armoured or binary."""
+    pin: dict[Package | Literal["*"], Version] = {}
+    """Version of each package that may come from here; others are not taken from this archive where this is set."""
+
+    @model_validator(mode="after")
+    def _flat_or_with_components(self) -> Self:
+        if self.suite.endswith("/") == bool(self.components):
+            raise ValueError("components: want some, or a suite that ends in / and none, found neither or both")
+        return self
+
+
+class DriverDeclaration(Frozen):
+    """The NVIDIA driver. Without `package` it is only looked at: who installed it keeps it."""
+
+    version: Version | None = None
+    """What nvidia-smi must tell; `*` ends a prefix, such as 570.*"""
+    package: Package | None = None
+    """Installed where the driver is missing or another, never while an engine runs."""
+    hold: bool = True
+    """Nobody upgrades it by the way: the package is held, and unattended upgrades leave it alone."""
+    persistence: bool = True
+    fabric_manager: Package | None = None
+    """Needed on machines with NVSwitch; the package whose version is the driver's."""
+
+
+class HostDeclaration(Frozen):
+    """What every node of the fleet, or of a group, must be."""
+
+    apt: dict[SourceName, AptSource] = {}
+    packages: tuple[Package, ...] = ()
+    """Besides those that the rest of this declaration and the runtime need."""
+    runtime_package: Package | None = None
+    """Package of the container runtime: podman, or docker.io; None: named like the runtime of the node's system."""
+    toolkit_package: Package = "nvidia-container-toolkit"
+    driver: DriverDeclaration = DriverDeclaration()
+    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")] | None = None
+    """A system user that owns `folders`; None: root."""
+    folders: tuple[PlainPath, ...] = ("/srv/models",)
+    sysctl: dict[SysctlName, Annotated[int, Field(strict=True)] | Line] = {}
+    hugepages_2mib: Annotated[int, Field(ge=0, strict=True)] = 0
+    nofile: Annotated[int, Field(ge=1024, strict=True)] = 1048576
+    clock: Package | None = "chrony"
+    """Installed where nothing keeps the clock; any other that runs is as good. None: the clock is not our business."""
