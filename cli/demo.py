@@ -20,9 +20,9 @@ from operations.prepare import api_key
 from operations.proof import proven_at, stored_proof
 from operations.show import console, print_table
 from operations.survey import Secrets
-from probes.ask import ask
+from probes.asking.ask import ask
+from probes.asking.exchange import ExchangeError
 from probes.evidence import Endpoint, Limits
-from probes.exchange import ExchangeError
 
 PROJECT = Path(__file__).resolve().parent.parent
 FLEET = "lab"

@@ -29,8 +29,8 @@ def probe(
     """Ask a running engine. Exit 0: passed, 1: failed, 2: degraded. Its key is read from VLLM_API_KEY."""
     from pydantic import ValidationError
 
+    from probes.asking.load import ProbeNotLoaded, load
     from probes.evidence import Endpoint, Limits
-    from probes.load import ProbeNotLoaded, load
 
     try:
         endpoint = Endpoint.model_validate({"url": url, "model": model, "api_key": os.environ.get(KEY) or None})

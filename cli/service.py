@@ -21,8 +21,8 @@ from operations.show import console, print_gates
 from operations.steps import current_plan
 from operations.stored import StoredError, read_stored
 from operations.survey import Survey
+from probes.asking.load import load
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import load
 
 
 def _targets(session: Session, found: Survey, service: str) -> list[Plan]:

@@ -16,9 +16,9 @@ from operations.proof import found_before, now_and_then
 from operations.run import Result, Run
 from operations.steps import Step
 from operations.stored import StoredError, read_stored
+from probes.asking.load import ProbeNotLoaded, load
+from probes.asking.metrics import MetricsError, cache_config
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import ProbeNotLoaded, load
-from probes.metrics import MetricsError, cache_config
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from facts.shell import run
 from fleet.declaration import Hook
 from operations.steps import Step
-from probes.metrics import MetricsError, running_requests
+from probes.asking.metrics import MetricsError, running_requests
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

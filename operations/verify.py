@@ -20,8 +20,8 @@ from operations.proof import found_before, measured_then, now_and_then
 from operations.show import console, print_table
 from operations.stored import StoredError, read_stored
 from operations.survey import survey
+from probes.asking.load import ProbeNotLoaded, load
 from probes.evidence import Evidence, Limits
-from probes.load import ProbeNotLoaded, load
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

@@ -8,10 +8,10 @@ import time
 from pydantic import JsonValue
 
 from fleet.proof.degeneration import judge
-from probes.ask import Answer, ask
+from probes.asking.ask import Answer, ask
+from probes.asking.exchange import Deadline, ExchangeError, get, shortened
+from probes.asking.served import models
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, get, shortened
-from probes.served import models
 
 SETTLE_S = 0.3
 """An engine that dies of its last answer takes a moment to be gone."""

@@ -9,12 +9,12 @@ from pydantic import JsonValue
 
 from fleet.proof.degeneration import judge
 from fleet.proof.proportion import Sample, chance_of_missing, degraded, interval, worse
-from probes.ask import Answer, chat
+from probes.asking.ask import Answer, chat
+from probes.asking.exchange import Deadline, ExchangeError, shortened
+from probes.asking.load import Say
+from probes.asking.served import room
+from probes.asking.side_by_side import Outcome, together
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, shortened
-from probes.load import Say
-from probes.served import room
-from probes.side_by_side import Outcome, together
 
 TRIALS = 40
 WIDTH = 8

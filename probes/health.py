@@ -1,7 +1,7 @@
 """Asks whether the engine process lives. It does not show that the engine can answer: see completion."""
 
+from probes.asking.exchange import Deadline, ExchangeError, get
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, get
 
 
 def probe(endpoint: Endpoint, limits: Limits) -> Evidence:

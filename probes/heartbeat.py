@@ -3,9 +3,9 @@
 On a node the same question is asked once a minute by `vllm-fleet-heartbeat@SERVICE.timer`: see docs/proof.md.
 """
 
-from probes.ask import ask
+from probes.asking.ask import ask
+from probes.asking.exchange import Deadline, ExchangeError
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError
 
 WITHIN_S = 30.0
 

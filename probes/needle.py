@@ -4,12 +4,12 @@ import random
 
 from pydantic import JsonValue
 
-from probes.ask import chat
+from probes.asking.ask import chat
+from probes.asking.exchange import Deadline, ExchangeError, shortened
+from probes.asking.load import Say
+from probes.asking.served import max_model_len
+from probes.asking.side_by_side import together
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, shortened
-from probes.load import Say
-from probes.served import max_model_len
-from probes.side_by_side import together
 
 DEPTHS = (0.05, 0.5, 0.95)
 SHARES = (0.1, 0.5, 0.95)

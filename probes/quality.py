@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from probes.ask import chat
+from probes.asking.ask import chat
+from probes.asking.exchange import Deadline, ExchangeError, shortened
+from probes.asking.load import Say
+from probes.asking.served import room
+from probes.asking.side_by_side import together
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, shortened
-from probes.load import Say
-from probes.served import room
-from probes.side_by_side import together
 
 TOKENS = 1024
 ENOUGH = 11

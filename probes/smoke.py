@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from probes.ask import Answer, chat, counted
+from probes.asking.ask import Answer, chat, counted
+from probes.asking.exchange import Deadline, ExchangeError, get, refused, send, shortened
+from probes.asking.load import Say
+from probes.asking.served import models, room
 from probes.completion import refuse_loop
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, get, refused, send, shortened
-from probes.load import Say
-from probes.served import models, room
 
 SUM = "What is 17 + 25? Answer with the number alone."
 COUNT = "Count from 1 to 30, separated by spaces, and say nothing else."

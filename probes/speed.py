@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from fleet.proof.speed import Level, Request, percentile
-from probes.ask import Answer, chat
+from probes.asking.ask import Answer, chat
+from probes.asking.exchange import Deadline, ExchangeError
+from probes.asking.load import Say
+from probes.asking.served import max_model_len
+from probes.asking.side_by_side import Outcome, together
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError
-from probes.load import Say
-from probes.served import max_model_len
-from probes.side_by_side import Outcome, together
 
 LEVELS = (1, 4, 8, 16)
 PROMPT_TOKENS = 512

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from probes.ask import Answer, ToolCall, chat
+from probes.asking.ask import Answer, ToolCall, chat
+from probes.asking.exchange import Deadline, ExchangeError, shortened
+from probes.asking.load import Say
+from probes.asking.served import room
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, ExchangeError, shortened
-from probes.load import Say
-from probes.served import room
 
 ROUNDS = 3
 LONGEST = 5

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from lab.engine import hosts
+from probes.asking.load import load
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import load
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 PARTITION = "3,1"

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from rollout_site import Ran, RolloutSite
 
-from probes.ask import ask
+from probes.asking.ask import ask
 from probes.evidence import Endpoint, Limits
 
 

@@ -7,7 +7,7 @@ from proxy import Clients
 from rollout_midway import results, set_faults, states, until
 from rollout_site import RolloutSite
 
-from probes.metrics import running_requests
+from probes.asking.metrics import running_requests
 
 pytestmark = pytest.mark.lab
 NOTES = "/run/hooks"

@@ -9,7 +9,7 @@ import pytest
 from rollout_site import RolloutSite
 
 from fleet.releases.command import STATE
-from probes.ask import ask
+from probes.asking.ask import ask
 from probes.evidence import Endpoint, Limits
 
 pytestmark = pytest.mark.lab

@@ -10,7 +10,7 @@ from rollout_site import PROJECT, RolloutSite
 
 from fleet.ledger.started import read_started
 from fleet.releases.command import STATE
-from probes.ask import ask
+from probes.asking.ask import ask
 from probes.evidence import Endpoint, Limits
 
 pytestmark = pytest.mark.lab

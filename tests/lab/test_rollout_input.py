@@ -130,7 +130,7 @@ def test_a_capture_that_was_cut_off_is_refused(untouched: RolloutSite, tmp_path:
 
 PROBE = '''
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.exchange import Deadline, get
+from probes.asking.exchange import Deadline, get
 
 def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
     """Passes where the engine says a version that the owner wants."""

@@ -7,9 +7,9 @@ import pytest
 from rollout_site import PROJECT, Ran, RolloutSite
 
 from fleet.releases.command import STATE
-from probes.ask import ask
+from probes.asking.ask import ask
+from probes.asking.exchange import ExchangeError
 from probes.evidence import Endpoint, Limits
-from probes.exchange import ExchangeError
 
 pytestmark = pytest.mark.lab
 KEY, TOKEN = "k3y-zq4711 %h $HOME \"q\" 'a' \\n", "t0ken-zq4712-zwölf"

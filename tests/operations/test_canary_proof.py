@@ -10,8 +10,8 @@ from fleet.declaration import ServicePolicy
 from fleet.proof.proportion import chance_of_missing
 from lab.standin.process import running
 from operations.proof import found_before
+from probes.asking.load import load
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import load
 
 POLICY = ServicePolicy()
 

@@ -13,8 +13,8 @@ monkey.patch_all()
 import json, sys, time
 import gevent, gevent.pool
 from probes.evidence import Endpoint, Limits
-from probes.load import load
-from probes.metrics import running_requests
+from probes.asking.load import load
+from probes.asking.metrics import running_requests
 
 completion = load("completion")
 good, hanging = sys.argv[1:]

@@ -3,9 +3,9 @@ from pathlib import Path
 from wire import reply, serving
 
 from lab.standin.process import running
+from probes.asking.load import load
 from probes.evidence import Endpoint, Limits
 from probes.health import probe
-from probes.load import load
 
 
 def test_a_process_that_lives_passes_though_it_cannot_answer(model: Path, limits: Limits) -> None:

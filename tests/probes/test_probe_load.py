@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from probes import completion
+from probes.asking.load import ProbeNotLoaded, load
 from probes.evidence import Endpoint, Limits
-from probes.load import ProbeNotLoaded, load
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:1", model="glm")
 GOOD = """
@@ -29,6 +29,12 @@ def test_the_projects_probes_are_found_without_a_folder() -> None:
     assert load("completion")(ENDPOINT, Limits(total_s=1)).probe == "completion"
     ours = Path(completion.__file__).parent
     assert load("health", [ours])(ENDPOINT, Limits(total_s=1)).probe == "health"
+
+
+def test_every_file_beside_what_a_probe_is_given_is_a_probe() -> None:
+    names = {path.stem for path in Path(completion.__file__).parent.glob("*.py")} - {"__init__", "evidence"}
+    assert len(names) >= 9
+    assert all(callable(load(name)) for name in names)
 
 
 def test_a_sites_probe_comes_first(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from wire import reply, serving
 
 from lab.standin.metrics import _escaped
 from lab.standin.process import running
-from probes.metrics import MetricsError, cache_config, parse, running_requests
+from probes.asking.metrics import MetricsError, cache_config, parse, running_requests
 
 ENGINES = """
 # HELP vllm:num_requests_running Number of requests.

@@ -4,8 +4,8 @@ import pytest
 
 from fleet.proof.speed import Measured
 from lab.standin.process import running
+from probes.asking.load import load
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import load
 
 LONG = ("--max-model-len", "16384")
 NAME = ("--served-model-name", "glm", "--max-num-seqs", "64")

@@ -9,8 +9,8 @@ from wire import reply, serving
 
 from fleet.proof.proportion import chance_of_missing
 from lab.standin.process import running
+from probes.asking.load import load
 from probes.evidence import Endpoint, Evidence, Limits
-from probes.load import load
 
 SUITE = ("smoke", "tools", "needle", "degeneration", "quality")
 FLAGS = ("--served-model-name", "glm", "--enable-auto-tool-choice", "--max-model-len", "4096")

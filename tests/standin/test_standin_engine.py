@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from lab.standin.process import Engine, running, started
-from probes.metrics import cache_config, parse, running_requests
+from probes.asking.metrics import cache_config, parse, running_requests
 
 QUESTION = [{"role": "user", "content": "What is 2+2?"}]
 FLAGS = ("--served-model-name", "glm", "glm-5", "-tp", "4", "-pp", "2", "--max-model-len", "1000")

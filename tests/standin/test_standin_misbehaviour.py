@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from lab.standin.process import Engine, running, started
-from probes.metrics import running_requests
+from probes.asking.metrics import running_requests
 
 CHAT = {"messages": [{"role": "user", "content": "What is 2+2?"}], "max_tokens": 100}
 

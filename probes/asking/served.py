@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from probes.asking.exchange import Deadline, ExchangeError, get, shortened
 from probes.evidence import Endpoint
-from probes.exchange import Deadline, ExchangeError, get, shortened
 
 
 def models(endpoint: Endpoint, deadline: Deadline) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from probes.asking.exchange import Deadline, ExchangeError, refused, send, shortened
 from probes.evidence import Endpoint, Frozen, Limits
-from probes.exchange import Deadline, ExchangeError, refused, send, shortened
 
 FINISHED = ("stop", "length", "tool_calls")
 TOKENS = 64

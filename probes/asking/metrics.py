@@ -4,7 +4,7 @@ import math
 import re
 from typing import NamedTuple
 
-from probes.exchange import Deadline, ExchangeError, get, shortened
+from probes.asking.exchange import Deadline, ExchangeError, get, shortened
 
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"

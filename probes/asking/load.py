@@ -24,7 +24,7 @@ class Probe(Protocol):
 
 Function = Callable[..., Evidence]
 
-_OURS = Path(__file__).resolve().parent
+_OURS = Path(__file__).resolve().parents[1]
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from probes.exchange import Deadline, ExchangeError
+from probes.asking.exchange import Deadline, ExchangeError
 
 T = TypeVar("T")
 R = TypeVar("R")
