@@ -32,6 +32,7 @@ def interpreter(version: str, progress: Callable[[str], None]) -> Interpreter:
     The default version is installed whole. Any other is only its Python source, run with the default's dependencies:
     enough for its parser, its configs and its model classes, not to serve with.
     """
+    venv.check(version)
     python = venv.ensure(venv.DEFAULT, progress)
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("VLLM_", "PYTHON"))}
     environment = {**inherited, **QUIET}

