@@ -1,6 +1,7 @@
 """The story of an audit, in the parts that audit.py tells: look, show, leave. Nothing on a node is changed by it."""
 
 import datetime
+import gc
 import json
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ def first(host: str) -> bool:
 
 def look(state: "State", invocation: Invocation) -> Audit:
     """Ask every node once, and compare. Raises DeployError where a secret or a path to write to cannot be used."""
+    gc.disable()  # what is read stays until the process ends
     for name in ("report", "html", "history"):
         writable(getattr(invocation.overrides, name), name)
     secret = secrets_of(invocation)

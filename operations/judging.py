@@ -1,10 +1,9 @@
 """Only the gates: look at every node deeply, judge, show, and end. Nothing is locked and nothing is changed."""
 
+import gc
 import json
 import sys
 from typing import TYPE_CHECKING
-
-from gevent.lock import RLock
 
 from declare.invocation import Invocation
 from operations.prepare import hosts_of, observe, report_path, secrets_of
@@ -14,30 +13,34 @@ from operations.survey import Survey, survey
 if TYPE_CHECKING:
     from pyinfra.api.state import State
 
-_guard = RLock()
+_begun: list[bool] = []
 
 
 def judge(state: "State", invocation: Invocation) -> None:
     """Ask every gate of every node of this run, print the table, and leave: exit 1 where one stops a rollout, else 0.
 
-    Only the first host that comes gets here; the process ends before the others.
+    Only the first host that comes gets here; the others, which may come while it looks or before the process has ended,
+    find that it did.
     """
-    with _guard:
-        path = report_path(invocation)
-        secret = secrets_of(invocation)
-        hosts, silent = hosts_of(state)
-        answers = {**observe(invocation, list(hosts.values()), secret, deep=True), **silent}
-        found = survey(invocation.fleet, answers, secret, invocation.prune)
-        wanted = path is not None or invocation.json  # of a thousand nodes it takes seconds
-        text = json.dumps(document(found), indent=1) if wanted else ""
-        out = console(invocation.json)
-        print_gates(out, found.verdicts, found.not_asked)
-        if path is not None:
-            path.write_text(f"{text}\n")
-        if invocation.json:
-            sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-        sys.exit(0 if passed(found) else 1)
+    if _begun:
+        return
+    _begun.append(True)
+    gc.disable()  # what is read stays until the process ends: the collector would go through it again and again
+    path = report_path(invocation)
+    secret = secrets_of(invocation)
+    hosts, silent = hosts_of(state)
+    answers = {**observe(invocation, list(hosts.values()), secret, deep=True), **silent}
+    found = survey(invocation.fleet, answers, secret, invocation.prune)
+    wanted = path is not None or invocation.json  # of a thousand nodes it takes seconds
+    text = json.dumps(document(found), indent=1) if wanted else ""
+    out = console(invocation.json)
+    print_gates(out, found.verdicts, found.not_asked)
+    if path is not None:
+        path.write_text(f"{text}\n")
+    if invocation.json:
+        sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+    sys.exit(0 if passed(found) else 1)
 
 
 def passed(found: Survey) -> bool:

@@ -21,6 +21,12 @@ def _keeps(plan: Plan) -> bool:
     return plan.service.policy.last_replica == "keep"
 
 
+def _proving(fleet: FleetView) -> dict[str, frozenset[str]]:
+    """Service -> the nodes of the run that serve a proven release of it."""
+    services = {plan.service.name for plan in fleet.plans}
+    return {service: frozenset(view.node.name for view in fleet.views if proves(view, service)) for service in services}
+
+
 @gate(
     "last-replica",
     reads="releases and units of all nodes of the run",
@@ -29,13 +35,14 @@ def _keeps(plan: Plan) -> bool:
 def last_replica(fleet: FleetView) -> list[PlacedFinding]:
     """The run does not change the only proven replica of a service, unless policy.last_replica is take."""
     views = {view.node.name: view for view in fleet.views}
+    proving = _proving(fleet)
     findings = []
     for plan in fleet.plans:
         node, service = plan.node.name, plan.service.name
         if (node, service) not in fleet.changing or not _keeps(plan):
             continue
         here = proves(views[node], service) if node in views else None
-        elsewhere = any(proves(view, service) for name, view in views.items() if name != node)
+        elsewhere = proving[service] - {node}
         if elsewhere or here is False:
             continue
         got = (

@@ -11,6 +11,7 @@ import yaml
 from bench import peers
 from bench.contestants import Ground, contestants, wrong_recap
 from bench.render import write_releases
+from bench.replay import figures_of, recorded_fleet, replay, replays
 from bench.report import Record, goals, medians, ratio
 from bench.rollout import arguments
 from fleet.declaration import NodeDeclaration, Placement, ServiceDeclaration
@@ -121,3 +122,10 @@ def test_every_peer_is_pinned() -> None:
     lines = [line for line in (peers.HERE / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), shlex.join(lines)
     assert {line.partition("==")[0] for line in lines} >= {"ansible-core", "mitogen", "asyncssh"}
+
+
+def test_a_replay_asks_every_gate_of_so_many_recorded_nodes_once(tmp_path: Path) -> None:
+    (told,) = replays(4, 1, tmp_path)
+    assert told.cpu_s > 0 and "replay of 4 recorded nodes with all gates: " in figures_of(4, [told])
+    with pytest.raises(RuntimeError, match="want 9 nodes judged"):
+        replay(recorded_fleet(2, tmp_path), 9)
