@@ -10,7 +10,7 @@ from fleet.declaration import DIGEST
 
 _NO_DIGEST = "sha256:" + "0" * 64
 """Stands in for a digest that is a problem already, so that the rest of the service is still validated."""
-FIELDS = ("name", "digest", "digest_file", "engine", "packages", "archive")
+FIELDS = ("name", "digest", "digest_file", "engine", "packages", "archive", "backends")
 
 
 def from_catalogue(service: Located, catalogue: Located | None, problems: list[str]) -> Located:

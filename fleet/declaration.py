@@ -128,6 +128,8 @@ class ImageDeclaration(Frozen):
     """The folder in the image that has the folder `vllm` of the engine: where patched files are laid over."""
     archive: ArchiveDeclaration | None = None
     """Where deliver.py has it from; without, a node must have it by itself."""
+    backends: tuple[Word, ...] = ()
+    """Attention backends that a patched image has beyond its version; on which GPUs they run is the owner's word."""
 
     @property
     def reference(self) -> str:

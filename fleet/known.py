@@ -1,5 +1,7 @@
 """What a gate may take as known. A gate that lacks a fact cannot pass: asking for it here ends it with the reason."""
 
+from typing import Any, TypeVar
+
 from fleet.engines.engine import Engine, minors
 from fleet.layouts.layout import Layout
 from fleet.model.architecture import Architecture
@@ -7,6 +9,8 @@ from fleet.nodes.machine import Machine
 from fleet.nodes.node import NodeFacts
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
+
+T = TypeVar("T")
 
 
 class Undecidable(Exception):
@@ -30,6 +34,21 @@ def machine_of(subject: NodeView | Plan) -> Machine:
     if machine.error is not None:
         raise Undecidable("what the machine is", machine.error, "see the section `system` of the probe on {node}")
     return machine
+
+
+def told(value: T | None, what: str, said: str | None = None) -> T:
+    """A fact that was told. Raises Undecidable with what was wanted, and what was said (nothing) in its place."""
+    if value is None:
+        raise Undecidable(what, said or "nothing")
+    return value
+
+
+def config_of(plan: Plan) -> dict[str, Any]:
+    """config.json of the checkpoint. Raises Undecidable with the reason why it was not read."""
+    folder = plan.model_folder
+    if folder is None or folder.config is None:
+        raise Undecidable("config.json", (folder.error if folder else None) or "nothing")
+    return folder.config
 
 
 def architecture_of(plan: Plan) -> Architecture:

@@ -1,7 +1,8 @@
 """Is the model there, known, and long enough?"""
 
 from fleet.gate import gate
-from fleet.known import architecture_of
+from fleet.known import Undecidable, architecture_of, config_of
+from fleet.model.agreement import disagreement
 from fleet.plan import Plan
 from fleet.verdict import Finding
 
@@ -72,3 +73,21 @@ def max_model_len(plan: Plan) -> Finding | None:
     return Finding(
         want=f"at most {most} tokens", got=f"{wanted}{f' with {ALLOW_LONGER}=1' if allowed else ''}", warning=allowed
     )
+
+
+@gate(
+    "config-tensors",
+    reads="config.json, headers of the safetensors files",
+    remedy="put config.json and weights of one model into {service}'s folder on {node} (deliver.py brings both)",
+    needs_facts=True,
+)
+def config_tensors(plan: Plan) -> Finding | None:
+    """config.json is that of the tensors beside it: as many layers, heads and experts, of these sizes.
+
+    A checkpoint that could not be read is for `checkpoint`; the owner's hf_overrides do not change what is stored.
+    """
+    config, folder = config_of(plan), plan.model_folder
+    if folder is None or folder.checkpoint is None:
+        raise Undecidable("the tensors of the checkpoint", (folder.checkpoint_error if folder else None) or "nothing")
+    said = disagreement(config, folder.checkpoint)
+    return None if said is None else Finding(want="a config.json of these tensors", got=said)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fleet.gate import gate
-from fleet.known import Undecidable, architecture_of, layout_of
+from fleet.known import Undecidable, architecture_of, config_of, layout_of
 from fleet.layouts.layout import usable_gpus
 from fleet.model.shape import ModelError
 from fleet.model.sharding import cuts
@@ -20,13 +20,6 @@ def hidden_divides(plan: Plan) -> Finding | None:
     return None if hidden % tp == 0 else Finding(want=f"hidden_size {hidden} divisible by TP", got=f"TP {tp}")
 
 
-def _config(plan: Plan) -> Mapping[str, object]:
-    folder = plan.model_folder
-    if folder is None or folder.config is None:
-        raise Undecidable("config.json", (folder.error if folder else None) or "nothing")
-    return folder.config
-
-
 @gate(
     "quantisation-blocks",
     reads="config.json (intermediate sizes, quantization_config), layout, flags",
@@ -40,7 +33,7 @@ def quantisation_blocks(plan: Plan) -> list[Finding]:
     """
     tp = layout_of(plan).tp
     try:
-        found = cuts(_config(plan), plan.service.hf_overrides)
+        found = cuts(config_of(plan), plan.service.hf_overrides)
     except ModelError as error:
         raise Undecidable("a quantisation and sizes that are known", str(error)) from None
     spread = plan.service.flags.get("--enable-expert-parallel") is True
@@ -93,7 +86,7 @@ def indexer_weights(plan: Plan) -> Finding | None:
 )
 def hybrid_stages(plan: Plan) -> list[Finding]:
     """In a model of several kinds of layers each stage has some of each: one without attention keeps no KV cache."""
-    cut, config = layout_of(plan), _config(plan)
+    cut, config = layout_of(plan), config_of(plan)
     nested = config.get("text_config")
     kinds = {**config, **(nested if isinstance(nested, Mapping) else {})}.get("layer_types")
     if cut.pp == 1 or kinds is None or cut.partition is None:

@@ -35,7 +35,7 @@ from fleet.verdict import Verdict
 
 MODEL = "/models/glm-5.2"
 DIGEST, OLD_DIGEST = "sha256:" + "a" * 64, "sha256:" + "b" * 64
-IMAGE = {"name": "site/vllm:0.30.0", "digest": DIGEST, "engine": "0.30.0"}
+IMAGE = {"name": "site/vllm:0.30.0", "digest": DIGEST, "engine": "0.30.0", "backends": ["SPARSE_SM80"]}
 PAIRS = ((0, 1), (2, 3), (4, 5), (6, 7))
 NUMA = (0, 0, 0, 0, 1, 1, 1, 1)
 GLM: dict[str, Any] = {
@@ -49,6 +49,8 @@ GLM: dict[str, Any] = {
     "num_nextn_predict_layers": 1,
     "max_position_embeddings": 1_048_576,
 }
+UNREAD = dict(GLM)
+"""The same model where nobody read the headers of its tensors: then nothing is predicted of memory."""
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "num_hidden_layers": 80,
@@ -114,7 +116,8 @@ def topology(islands: tuple[tuple[int, ...], ...] = PAIRS, numa: tuple[int | Non
 def gpus(count: int = 8, **changes: Any) -> tuple[Gpu, ...]:
     """Healthy A100; changes are made to every one, those of `told` to what is there."""
     told = {**TOLD, **changes.pop("told", {})}
-    sound = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "memory_used_mib": 4, "mig": "Disabled"} | changes
+    sound = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "memory_used_mib": 4, "mig": "Disabled"}
+    sound |= {"compute_cap": "8.0"} | changes
     return tuple(Gpu(index=i, **{"bus_id": f"00000000:0{i}:00.0", "told": told, **sound}) for i in range(count))
 
 
@@ -175,9 +178,17 @@ def image(digest: str = DIGEST, engine: str | None = "0.30.0", cuda: str | None 
 
 
 def checkpoint(gib: float = 390.0) -> Checkpoint:
-    """A checkpoint of this size in one tensor."""
-    tensor = Tensors(name="model.embed_tokens.weight", dtype="BF16", layers=(), count=1, size=int(gib * 2**30))
-    return Checkpoint(tensors=(tensor,), files=1)
+    """A checkpoint of GLM, of this size: an embedding and one tensor a layer."""
+    layers = tuple(range(GLM["num_hidden_layers"] + GLM["num_nextn_predict_layers"]))
+    embedding = 2 * GLM["hidden_size"]
+    each = (int(gib * 2**30) - embedding) // len(layers)
+    return Checkpoint(
+        tensors=(
+            Tensors(name="model.embed_tokens.weight", dtype="BF16", layers=(), count=1, size=embedding),
+            Tensors(name="model.layers.#.self_attn.o_proj.weight", dtype="BF16", layers=layers, count=1, size=each),
+        ),
+        files=1,
+    )
 
 
 def installed(name: str = "glm", **changes: Any) -> Installed:

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.declaration import Evidence
 from fleet.gate import FleetView
-from tests.fleet.builders import GLM, LLAMA, MODEL, facts, fails, fleet_with, passes, run, warns
+from tests.fleet.builders import GLM, LLAMA, MODEL, UNREAD, facts, fails, fleet_with, passes, run, warns
 
 NO_CONFIG = facts(config=None)
 FOUR = [22, 20, 20, 16]
@@ -14,8 +14,8 @@ REPAIR = "".join("F" if layer % 4 == 2 or layer in (0, 1, 41) else "S" for layer
 
 
 def cut(*parts: int, evidence: tuple[Evidence, ...] = (), **changes: Any) -> FleetView:
-    pp = len(parts)
-    return fleet_with(layout={"tp": 8 // pp, "pp": pp, "partition": parts}, evidence=evidence, **changes)
+    pp, config = len(parts), changes.pop("config", UNREAD)
+    return fleet_with(config=config, layout={"tp": 8 // pp, "pp": pp, "partition": parts}, evidence=evidence, **changes)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.gate import FleetView
 from fleet.plan import search
-from tests.fleet.builders import facts, fails, fleet, fleet_with, node, passes, service, topology, view, warns
+from tests.fleet.builders import UNREAD, facts, fails, fleet, fleet_with, node, passes, service, topology, view, warns
 
 NO_CONFIG = facts(config=None)
 
@@ -32,13 +32,13 @@ def test_without_a_layout_no_gate_of_the_layout_passes() -> None:
 
 def test_auto_takes_the_best_layout() -> None:
     alone = node(nvlink_islands=((0, 1, 2, 3, 4, 5, 6, 7),))
-    told = facts(topology=topology(((0, 1, 2, 3, 4, 5, 6, 7),)))
+    told = facts(UNREAD, topology=topology(((0, 1, 2, 3, 4, 5, 6, 7),)))
     passes("layout", fleet_with(alone, told, layout="auto"))
 
 
 def test_auto_never_takes_more_than_two_stages_of_an_index_sharing_model_even_overridden() -> None:
     for overrides in ({}, {"index_topk_freq": 1}):
-        (plan,) = fleet_with(layout="auto", hf_overrides=overrides).plans
+        (plan,) = fleet_with(config=UNREAD, layout="auto", hf_overrides=overrides).plans
         assert plan.layout is not None and plan.layout.pp <= 2
         choice = search(plan.node, plan.service, plan.facts, plan.architecture)
         assert choice is not None

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.gate import FleetView
 from fleet.nodes.node import ModelFolder
-from tests.fleet.builders import GLM, MODEL, facts, fails, fleet_with, passes, warns
+from tests.fleet.builders import GLM, MODEL, checkpoint, facts, fails, fleet_with, passes, warns
 
 
 def told(**folder: Any) -> FleetView:
@@ -60,3 +60,15 @@ def test_a_model_that_does_not_state_its_positions_is_a_warning() -> None:
 
 def test_the_length_of_an_unknown_model_is_not_enough() -> None:
     fails("max-model-len", told(error="not JSON"), "model unknown")
+
+
+def test_a_config_json_is_that_of_the_tensors_beside_it() -> None:
+    passes("config-tensors", fleet_with())
+    fails("config-tensors", fleet_with(config=None), "want config.json")
+    fails("config-tensors", fleet_with(config=dict(GLM)), "want the tensors of the checkpoint, found nothing")
+    other = told(config=GLM | {"num_hidden_layers": 90}, checkpoint=checkpoint())
+    fails(
+        "config-tensors",
+        other,
+        "found config.json says 90 layers, tensors name 79 of them",
+    )
