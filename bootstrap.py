@@ -8,17 +8,25 @@ from pyinfra import host, state
 from pyinfra.operations import python
 
 from declare import invocation
-from operations import bootstrap, rollout
+from operations import rollout
+from operations.bootstrap import hold, verb
+from operations.bootstrap.perform import perform
 
-run = bootstrap.begin(state, invocation.current())
+run = verb.begin(state, invocation.current())
 
 if host.name in run.hosts:
+    if run.changes(host.name):
+        python.call(name="Lock every machine that changes, then look again", function=hold.lock, run=run)
     for step in run.steps(host.name):
-        bootstrap.perform(step)
+        perform(step)
     if run.steps(host.name):
-        python.call(name="Look again: everything is as declared", function=bootstrap.check, run=run)
+        python.call(name="Look again: everything is as declared", function=hold.check, run=run)
     for name in host.loop(run.rebooting):
         if host.name == name:
+            python.call(name="Hold the lock while it reboots", function=hold.park, run=run)
             for step in (step for step in run.found[name].steps if step.kind == "reboot"):
-                bootstrap.perform(step)
+                perform(step)
+            python.call(name="Look after the reboot", function=hold.after_reboot, run=run)
         rollout.barrier(name=f"{name} is back")
+    if run.changes(host.name):
+        python.call(name="Unlock", function=hold.unlock, run=run)

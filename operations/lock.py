@@ -50,6 +50,7 @@ class Locks:
         self.run_id = run_id
         self.lost = lost
         self.held: set[str] = set()
+        self.parked: set[str] = set()
         self._taken = {name: Event() for name in hosts}
 
     def _node(self, name: str, verb: str, *words: str, timeout_s: float = 60) -> Output:
@@ -72,6 +73,17 @@ class Locks:
             self._taken[name].set()
             gevent.spawn(self._keep, name, lease_s, asked)
 
+    def park(self, name: str, lease_s: int) -> str | None:
+        """Hold a node that is about to be silent for so long, as while it reboots: one long lease, renewed by nobody.
+
+        The reason where that cannot be done.
+        """
+        output = self._node(name, "renew", self.run_id, str(lease_s))
+        if output.reason is None:
+            self.held.discard(name)
+            self.parked.add(name)
+        return output.reason
+
     def wait(self, name: str) -> None:
         """Return when the lock of this node was taken; at once for a node that this run does not lock."""
         if name in self._taken:
@@ -82,9 +94,11 @@ class Locks:
 
         def one(name: str) -> None:
             self.held.discard(name)  # first: a renewal that comes after the unlock is no loss
+            self.parked.discard(name)
             self._node(name, "unlock", self.run_id)
 
-        for _ in Pool(256).imap_unordered(one, sorted(self.held if names is None else self.held & set(names))):
+        mine = self.held | self.parked
+        for _ in Pool(256).imap_unordered(one, sorted(mine if names is None else mine & set(names))):
             pass
 
     def _keep(self, name: str, lease_s: int, renewed: float) -> None:

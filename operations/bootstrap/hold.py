@@ -1,0 +1,114 @@
+"""The rollout's lock over a bootstrap, and what is looked at again while it is held."""
+
+import secrets
+from typing import TYPE_CHECKING
+
+from pyinfra.api.state import BaseStateCallback
+
+from operations.bootstrap.look import Bootstrapping, decided, look, look_at
+from operations.bootstrap.perform import REBOOT_S, perform
+from operations.lock import LockError, Locks
+from operations.show import console
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+    from pyinfra.api.state import State
+
+
+class _GiveBack(BaseStateCallback):
+    """A machine whose step failed gets no later operation, so its lock is given back here."""
+
+    def __init__(self, run: Bootstrapping) -> None:
+        self.run = run
+
+    def operation_host_error(self, state: "State", host: "Host", op_hash: str, *words: int) -> None:  # type: ignore[override]
+        self.run.failed = self.run.failed or host.name
+        if self.run.locked is True:
+            self.run.locks.release([host.name])
+
+
+def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
+    """Take the rollout's lock of every machine that changes, and look again: each must need what was shown."""
+    with run.guard:
+        if run.locked is None:
+            run.locked = _lock(state, run)
+            if run.locked is not True:
+                console(run.invocation.json).print(
+                    f"stopped: {run.locked}; nothing was changed", style="bold red", markup=False, soft_wrap=True
+                )
+            else:
+                state.add_callback_handler(_GiveBack(run))
+    return run.locked is True
+
+
+def _lock(state: "State", run: Bootstrapping) -> str | bool:
+    def lost(why: str) -> None:
+        console(run.invocation.json).print(f"stopped: {why}", style="bold red", markup=False, soft_wrap=True)
+        state.fail_hosts(set(state.active_hosts))
+
+    hosts = {name: host for name, host in run.hosts.items() if run.changes(name)}
+    run.locks = Locks(hosts, secrets.token_hex(8), lost)
+    try:
+        run.locks.acquire(run.invocation.fleet.rollout.lock_lease_s)
+    except LockError as error:
+        return str(error)
+    now = Bootstrapping(invocation=run.invocation, hosts=hosts)
+    look(now)
+    for name in sorted(hosts):
+        if name in now.unread:
+            why = f"{name} answered and is silent now: {now.unread[name]}"
+        elif (now.found[name], now.running[name]) != (run.found[name], run.running[name]):
+            why = f"{name} needs something else than was shown, for it was changed meanwhile; run again"
+        else:
+            continue
+        run.locks.release()
+        return why
+    return True
+
+
+def park(state: "State", host: "Host", run: Bootstrapping) -> bool:
+    """Hold the machine's lock while it reboots and can renew nothing."""
+    if run.failed is not None:
+        host.log(f"it is not rebooted, for {run.failed} failed before")
+        return False
+    why = run.locks.park(host.name, REBOOT_S + run.invocation.fleet.rollout.lock_lease_s)
+    if why is not None:
+        host.log(f"it is not rebooted, for its lock cannot be held: {why}")
+    return why is None
+
+
+def after_reboot(state: "State", host: "Host", run: Bootstrapping) -> bool:
+    """What only the new driver makes possible, such as its CDI specification; then the machine must be as declared."""
+    facts = look_at(host, placement := run.invocation.fleet.placement(host.name))
+    if isinstance(facts, str):
+        host.log(f"it could not be looked at after the reboot: {facts}")
+        return False
+    left = decided(placement, facts)
+    if due := [step.name for step in left.steps if step.kind == "reboot"]:
+        host.log(f"still to do after the reboot: {due[0]}; {'; '.join(left.notes)}")
+        return False
+    for step in left.steps:
+        perform(step)
+    return check(state, host, run)
+
+
+def unlock(state: "State", host: "Host", run: Bootstrapping) -> bool:
+    """Give the machine's lock back."""
+    run.locks.release([host.name])
+    return True
+
+
+def check(state: "State", host: "Host", run: Bootstrapping) -> bool:
+    """After all steps the machine must be as declared: what is left is told, and is a failure."""
+    placement = run.invocation.fleet.placement(host.name)
+    facts = look_at(host, placement)
+    if isinstance(facts, str):
+        host.log(f"it could not be looked at again: {facts}")
+        return False
+    left = decided(placement, facts)
+    for refusal in left.refused:
+        host.log(f"still: {refusal}")
+    open_steps = [step for step in left.steps if step.kind != "reboot"]
+    for step in open_steps:
+        host.log(f"still to do after all steps: {step.name}")
+    return not (open_steps or left.refused)

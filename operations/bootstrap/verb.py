@@ -1,0 +1,81 @@
+"""The story of `bootstrap.py` up to its first step: look, decide, show; refusals come before anything changes."""
+
+from typing import TYPE_CHECKING
+
+from gevent.lock import RLock
+from pyinfra.api.exceptions import DeployError
+
+from declare.invocation import Invocation
+from declare.problem import DeclarationError
+from operations.bootstrap.look import Bootstrapping, look
+from operations.prepare import hosts_of
+from operations.show import console
+
+if TYPE_CHECKING:
+    from pyinfra.api.state import State
+
+_guard = RLock()
+_begun: list[Bootstrapping | Exception] = []
+
+
+def begin(state: "State", invocation: Invocation) -> Bootstrapping:
+    """The one run of this process: looked at and shown by the first host. DeployError where a node is refused."""
+    with _guard:
+        if not _begun:
+            try:
+                _begun.append(_prepare(state, invocation))
+            except DeclarationError as error:
+                _begun.append(DeployError(str(error)))
+            except Exception as error:
+                _begun.append(error)
+        if isinstance(_begun[0], Exception):
+            raise _begun[0]
+        return _begun[0]
+
+
+def _prepare(state: "State", invocation: Invocation) -> Bootstrapping:
+    hosts, silent = hosts_of(state)
+    run = Bootstrapping(invocation=invocation, hosts=hosts)
+    look(run)
+    run.unread |= {name: answer.reason or "no answer" for name, answer in silent.items()}
+    out = console(invocation.json)
+    for name, found in sorted(run.found.items()):
+        out.print(f"[bold]{name}[/]: {len(found.steps)} steps" if found.steps else f"[bold]{name}[/]: as declared")
+        for step in found.steps:
+            told = (
+                " (only with --data reboot=true)" if step.kind == "reboot" and not invocation.overrides.reboot else ""
+            )
+            out.print(f"    {step.name}{told}", markup=False, soft_wrap=True)
+        for note in found.notes:
+            out.print(f"    note: {note}", markup=False, soft_wrap=True)
+        for refusal in found.refused:
+            out.print(f"refused  {name}: {refusal}", style="bold red", markup=False, soft_wrap=True)
+    for name, reason in sorted(run.unread.items()):
+        out.print(f"silent  {name}: {reason}", style="bold red", markup=False, soft_wrap=True)
+    _refuse(state, run)
+    if not any(found.steps for found in run.found.values()):
+        out.print("\n[green]Nothing to do[/]: every machine is as declared.")
+    return run
+
+
+def _refuse(state: "State", run: Bootstrapping) -> None:
+    policy = run.invocation.fleet.rollout
+    refused = {name: found.refused[0] for name, found in run.found.items() if found.refused}
+    reboots = {
+        name: f"a reboot is due, and {', '.join(sorted(run.running[name]))} runs there; stop it first"
+        for name in run.rebooting
+        if run.running.get(name)
+    }
+    if (refused or reboots) and policy.on_failed_gate == "stop":
+        told = "; ".join(f"{name}: {why}" for name, why in [*refused.items(), *reboots.items()])
+        raise DeployError(f"refused, nothing was changed: {told}")
+    if run.unread and policy.on_unreachable == "stop":
+        raise DeployError(f"refused, nothing was changed: no answer of {', '.join(sorted(run.unread))}")
+    gone = {*refused, *reboots, *run.unread}
+    for name in gone:
+        run.hosts.pop(name, None)
+    if not run.hosts:
+        raise DeployError("refused: no node is left; nothing was changed")
+    leaving = {host for host in state.active_hosts if host.name in gone}
+    if leaving:
+        state.fail_hosts(leaving)
