@@ -340,19 +340,40 @@ verb_place() { # the whole folder appears by a rename; what was there before sta
   rm -rf -- "$staging"
   sync -f -- "$path"
   remember "$(listing_of "$path")"
+  stat -c %i -- "$path" >"$home/$key.brought" # by its inode: a folder that somebody made there later is not ours
   result placed "$path"
 }
 
-verb_load() { # the archive into the runtime; only the wanted digest counts
-  local said id
+# The runtime finds NAME@DIGEST only while the image has a tag of NAME, and an archive takes the tag that it carries away
+# from the image that had it: so each image of a name gets a tag of its own first. Tags are cheap; a lost undo is not.
+keep_named() {
+  local id digest
+  "$runtime_program" images --no-trunc --digests --format '{{.ID}} {{.Digest}}' -- "${reference%@*}" 2>/dev/null \
+    | while read -r id digest; do
+      [[ $digest != sha256:* ]] || "$runtime_program" tag "$id" "${reference%@*}:${digest:7:12}" >/dev/null 2>&1
+    done
+}
+
+all_images() { "$runtime_program" images --all --quiet --no-trunc 2>/dev/null | sort -u; }
+
+verb_load() { # the archive into the runtime; only the wanted digest counts, and what is loaded besides goes again
+  local said id before found
   renew
+  keep_named
+  before=$(all_images)
   said=$("$runtime_program" load --quiet --input "$path/$archive_name" 2>&1 | tail -c 2000)
+  id=$("$runtime_program" images --digests --no-trunc --format '{{.Digest}} {{.ID}}' 2>/dev/null \
+    | while read -r one other; do [[ $one == "${reference##*@}" ]] && { printf %s "$other"; break; }; done)
+  [[ ! $id ]] || "$runtime_program" tag "$id" "${reference%@*}:${reference:(-64):12}" >/dev/null 2>&1
   if ! image_there; then
-    id=$("$runtime_program" images --digests --no-trunc --format '{{.Digest}} {{.ID}}' 2>/dev/null \
-      | while read -r one other; do [[ $one == "${reference##*@}" ]] && { printf %s "$other"; break; }; done)
-    [[ ! $id ]] || "$runtime_program" tag "$id" "${reference%@*}:delivered" >/dev/null 2>&1
+    found=$(comm -13 <(printf '%s\n' "$before") <(all_images) | while IFS= read -r id; do
+      "$runtime_program" image inspect --format '{{.Digest}}' -- "$id" 2>/dev/null
+      "$runtime_program" image rm --force -- "$id" >/dev/null 2>&1
+    done)
+    die content "want ${reference##*@} in the archive of ${reference%@*}, found ${found:-$(tr '\n' ' ' <<<"$said")}; the archive is not \
+that of this image: save it anew, or declare the digest that it has"
   fi
-  image_there || die content "want ${reference##*@} after loading the archive, found: $(tr '\n' ' ' <<<"$said")"
+  printf '%s\n' "$reference" >"$home/$key.image" || die target "cannot write in $home; is the disk full?"
   result loaded "$reference"
 }
 
@@ -383,8 +404,53 @@ is_remembered() { # sets `digest`: the folder `path` is as it was when it was co
     && { printf '%s\n' "$digest"; listing_of "$path"; } | cmp -s - "$home/$key.verified"
 }
 
-verb_clean() { # what deliveries left; `doomed` were found by a look and judged by the controller. Prints what went.
-  local one file known=()
+# -- what deliveries brought and nothing may need any more ---------------------------------------------------------------
+
+verb_leftovers() { # `brought=KIB PATH`, `loaded=NAME@DIGEST`, `used=PATH WHO`, `plan=SERVICE/ID BASE64`: judged by the controller
+  local file inode user
+  for file in "$home"/*.brought; do
+    [[ -f $file ]] && IFS= read -r inode <"$file" && IFS= read -r path <"${file%.brought}.path" || continue
+    [[ -d $path && ! -L $path && $(stat -c %i -- "$path") == "$inode" ]] || continue
+    printf 'brought=%s %s\n' "$(du -sk -- "$path" | cut -f 1)" "$path"
+    suspects+=("$path")
+  done
+  for file in "$home"/*.image; do
+    [[ -f $file ]] && IFS= read -r reference <"$file" && image_there && printf 'loaded=%s\n' "$reference"
+  done
+  for path in "${suspects[@]}"; do
+    user=$(user_of "$path")
+    [[ ! $user ]] || printf 'used=%s\t%s\n' "$path" "$user"
+  done
+  for file in "$state"/*/releases/*/plan.json; do
+    [[ ! -f $file ]] || printf 'plan=%s %s\n' "$(cut -d / -f 1,3 <<<"${file#"$state/"}")" "$(base64 -w0 -- "$file")"
+  done
+  return 0
+}
+
+# Whoever has something in PATH open, or has it mounted, as the container of an engine does that somebody started by hand.
+user_of() {
+  local target device below found
+  read -r target device < <(findmnt --noheadings --raw --output TARGET,MAJ:MIN --target "$1")
+  below=${1#"${target%/}"}
+  found=$(awk -v device="$device" -v below="$below" '
+    $3 == device && $4 != "/" && (index($4 "/", below "/") == 1 || index(below "/", $4 "/") == 1) { print FILENAME; exit }
+    ' /proc/[0-9]*/mountinfo 2>/dev/null)
+  [[ $found ]] || found=$(find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname "$1/*" -print -quit 2>/dev/null)
+  [[ $found ]] || found=$(grep -lsF -- " $1/" /proc/[0-9]*/maps | head -n 1)
+  [[ $found ]] || return 0
+  found=${found#/proc/} found=${found%%/*}
+  printf 'process %s (%s)' "$found" "$(cat "/proc/$found/comm" 2>/dev/null)"
+}
+
+take_away() { # PATH: first it is nobody's any more, then it is gone; what a cut leaves is known as left
+  local gone=${1%/*}/.${1##*/}.replaced.$EPOCHSECONDS
+  [[ ! $(reader_of "$1") && ! $(user_of "$1") ]] || die target "$1 is used; nothing was taken away"
+  rm -f -- "$home/$2.verified" "$home/$2.brought"
+  mv -T -- "$1" "$gone" && rm -rf -- "$gone" && rm -f -- "$home/$2.path" && result cleaned "$1"
+}
+
+verb_clean() { # what was found by a look and judged by the controller. Prints what went.
+  local one file said known=()
   renew
   for file in "$home"/*.path; do
     [[ -f $file ]] && IFS= read -r path <"$file" || continue
@@ -395,6 +461,12 @@ verb_clean() { # what deliveries left; `doomed` were found by a look and judged 
     case ${one##*/} in
       .*.delivery | .*.replaced.*) rm -rf -- "$one" && result cleaned "$one" ;;
     esac
+  done
+  for key in "${!folders[@]}"; do take_away "${folders[key]}" "${folder_keys[key]}"; done
+  for reference in "${unneeded[@]}"; do # without force: what a container was made of stays
+    said=$("$runtime_program" image rm -- "$reference" 2>&1) || die target "$reference cannot be removed: ${said:0:300}"
+    grep -lsxF -- "$reference" "$home"/*.image | while IFS= read -r file; do rm -f -- "$file"; done
+    result cleaned "$reference"
   done
   for key in "${known[@]}"; do # a file that was kept by a hard link got a new time as its other name went
     IFS= read -r path <"$home/$key.path" && IFS= read -r digest <"$home/$key.verified" && remember "$(listing_of "$path")"

@@ -66,6 +66,8 @@ class Delivery:
     stopped: str | None = None
     troubles: dict[Bundle, str] = field(default_factory=dict)
     """The last reason why a bundle did not arrive."""
+    doomed: dict[str, Any] = field(default_factory=dict)
+    """Node -> what `--data clean=true` takes away there, or why that is not known."""
     cleaned: list[str] = field(default_factory=list)
     swarm: Swarm = field(init=False, repr=False)
     pending: set[str] = field(init=False)

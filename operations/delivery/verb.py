@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from gevent.lock import RLock
-from gevent.pool import Pool
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
@@ -43,6 +42,8 @@ def begin(state: "State", invocation: Invocation) -> Delivery:
 
 def _prepare(state: "State", invocation: Invocation) -> Delivery:
     fleet = invocation.fleet
+    if invocation.overrides.clean and invocation.overrides.service is not None:
+        raise DeployError("--data clean: want the whole declaration, found service as well; leave that away")
     hosts, silent = hosts_of(state)
     found = survey(fleet, hosts, invocation.overrides.service, invocation.overrides.rehash)
     found.unread |= {name: answer.reason or "no answer" for name, answer in silent.items()}
@@ -60,7 +61,7 @@ def _prepare(state: "State", invocation: Invocation) -> Delivery:
     _show(out, run)
     _refuse(state, run)
     if run.clean:
-        run.cleaned = clean.show(out, run)
+        clean.show(out, run)
     if invocation.dry:
         out.print("\n[bold]Dry run[/]: nothing was moved.")
     elif not run.active:
@@ -149,7 +150,7 @@ def beforehand(state: "State", invocation: Invocation) -> None:
 
 def clean_up(state: "State", host: "Host", run: Delivery) -> bool:
     """Take away what was shown, where `--data clean=true` asked for it."""
-    run.once("clean", lambda: Pool(256).map(lambda one: clean.clean(run, one), list(run.hosts.values())))
+    run.once("clean", lambda: clean.clean(run))
     return run.stopped is None
 
 
