@@ -3,7 +3,7 @@
 from typing import Any
 
 from facts.parse.frames import Section
-from facts.parse.probe import read_host
+from facts.parse.host import read_host
 from facts.section import SectionFact
 
 

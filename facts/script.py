@@ -12,7 +12,7 @@ from pathlib import Path
 from facts.parse.gpus import FIELDS
 from fleet.frozen import Frozen
 from fleet.nodes.node import BUSY_MIB, ProbeRequest
-from fleet.releases.command import NODE_SCRIPT, RUNTIMES, STATE
+from fleet.releases.places import NODE_SCRIPT, RUNTIMES, STATE
 
 DEADLINE_S = 20
 """Seconds until a node's probe ends what hangs; the frames that arrived still count."""

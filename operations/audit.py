@@ -12,7 +12,8 @@ from fleet.audit import Audit
 from fleet.drift import Case, audit, checks
 from operations import secrets
 from operations.node_script import outdated_support
-from operations.prepare import hosts_of, observe, secrets_of, writable
+from operations.prepare import hosts_of, observe, secrets_of
+from operations.report_file import writable
 from operations.show import console
 from operations.show_audit import print_audit
 from operations.survey import Secrets, Survey, survey

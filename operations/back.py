@@ -9,16 +9,8 @@ from pyinfra.api.exceptions import DeployError
 from declare.invocation import Invocation
 from fleet.batches import batches
 from fleet.plan import Plan
-from operations.prepare import (
-    carry,
-    hosts_of,
-    leave_out,
-    observe,
-    refuse_unless_passed,
-    report_path,
-    secrets_of,
-    serving,
-)
+from operations.prepare import carry, hosts_of, leave_out, observe, refuse_unless_passed, secrets_of, serving
+from operations.report_file import report_path
 from operations.run import Ready, Run
 from operations.show import console, print_gates
 from operations.steps import Step, back_step

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from declare.invocation import Invocation
-from operations.prepare import hosts_of, observe, report_path, secrets_of
+from operations.prepare import hosts_of, observe, secrets_of
+from operations.report_file import report_path
 from operations.show import console, print_gates
 from operations.survey import Survey, survey
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from fleet.frozen import Frozen
 from fleet.nodes.node import NodeFacts
-from fleet.releases.command import NODE_SCRIPT
+from fleet.releases.places import NODE_SCRIPT
 
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE.parent / "templates"

@@ -1,6 +1,5 @@
 """From a pyinfra state to a Run: observe every node at once, decide, judge, show; refuse before anything changes."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
-from facts.connection import watch
 from facts.gather import Answer, gather
 from facts.script import UNIT_FOLDER
 from facts.shell import run
@@ -22,8 +20,10 @@ from fleet.releases.difference import Change, wrong_files
 from fleet.releases.release import UNIT
 from fleet.releases.systemd import environment_file
 from fleet.verdict import Verdict
+from operations.hosts import reached
 from operations.node_script import Call, apply_command, outdated_support, read_replies, stage_call
 from operations.patching import patch_files
+from operations.report_file import report_path
 from operations.run import Ready, Run
 from operations.secrets import SecretError
 from operations.show import console, print_changes, print_gates
@@ -39,16 +39,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 def hosts_of(state: "State") -> tuple[dict[str, "Host"], dict[str, Answer]]:
     """Connected hosts of this run by node name, and an answer for each that could not be reached."""
-    wanted = state.limit_hosts if state.limit_hosts is not None else list(state.inventory)
-    reached = {host.name: host for host in wanted if host in state.active_hosts}
-    for host in reached.values():
-        watch(host)
-    silent = {
-        host.name: Answer(node=host.name, reason="no SSH connection (the reason is printed above)")
-        for host in wanted
-        if host not in state.active_hosts
-    }
-    return reached, silent
+    hosts, silent = reached(state)
+    return hosts, {name: Answer(node=name, reason=why) for name, why in silent.items()}
 
 
 def observe(
@@ -232,23 +224,6 @@ def carry(rollout: Run, host: "Host", calls: list[Call]) -> str | None:
     if wrong or output.reason:
         return wrong or output.reason
     return None if len(replies) == len(calls) else f"want {len(calls)} releases staged, found {len(replies)}"
-
-
-def report_path(invocation: Invocation) -> Path | None:
-    """Where `--data report=PATH` wants the result."""
-    return writable(invocation.overrides.report, "report")
-
-
-def writable(path: str | None, name: str) -> Path | None:
-    """The file, or as `history` the folder, that a run is to write to. Raises DeployError where it cannot."""
-    if path is None:
-        return None
-    place = Path(path)
-    wrong_kind = place.exists() and place.is_dir() != (name == "history")
-    if wrong_kind or not os.access(place if place.exists() else place.parent, os.W_OK):
-        what = "folder" if name == "history" else "file"
-        raise DeployError(f"--data {name}: want a {what} that can be written, found {path}; nothing was changed")
-    return place
 
 
 def probe_folders(invocation: Invocation) -> list[Path]:

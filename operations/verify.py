@@ -15,8 +15,9 @@ from facts.shell import run
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
 from fleet.releases.command import NODE_SCRIPT
-from operations.prepare import hosts_of, observe, probe_folders, secrets_of, writable
+from operations.prepare import hosts_of, observe, probe_folders, secrets_of
 from operations.proof import found_before, measured_then, now_and_then
+from operations.report_file import writable
 from operations.show import console, print_table
 from operations.stored import StoredError, read_stored
 from operations.survey import survey

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from facts.parse.delivered import read_verified
 from facts.parse.frames import ProbeError, Section, parse_frames
-from facts.parse.probe import read_host, read_verified
+from facts.parse.host import read_host
 from facts.parse.runtime import parse_runtime
 from facts.parse.services import parse_services
 from facts.script import ProbeScript
 from fleet.delivery.delivery import FolderLook, NodeLook
 from fleet.nodes.node import Installed
-from fleet.releases.command import STATE
+from fleet.releases.places import STATE
 
 SECTIONS = ("host", "runtime", "services", "files", "units", "secrets", "delivered", "delivery")
 _SIZE = re.compile(r"(there|staged|part) (.) ([0-9]+) (.+)")

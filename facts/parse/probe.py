@@ -4,18 +4,19 @@ import base64
 import binascii
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from facts.parse.cdi import parse_cdi
 from facts.parse.checkpoint import with_checkpoints
+from facts.parse.delivered import read_verified
 from facts.parse.engines import parse_engines
 from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
 from facts.parse.gpus import parse_gpus
+from facts.parse.host import read_host
 from facts.parse.kernel import parse_kernel
-from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
+from facts.parse.numa import parse_numa
 from facts.parse.nvlinks import parse_nvlinks
 from facts.parse.p2p import parse_p2p
 from facts.parse.refusal import quoted
@@ -25,9 +26,9 @@ from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.script import ProbeScript
-from fleet.nodes.node import Deep, Lock, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
+from fleet.nodes.node import Deep, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
 from fleet.nodes.topology import Topology
-from fleet.releases.command import NODE_SCRIPT, STATE
+from fleet.releases.command import NODE_SCRIPT
 
 __all__ = ["ProbeError", "parse_probe"]
 
@@ -111,39 +112,6 @@ def _support_units(sections: Mapping[str, Section]) -> tuple[Unit, ...]:
     return tuple(unit for name, unit in sorted(units.items()) if name.startswith("vllm-fleet-"))
 
 
-def read_host(section: Section) -> dict[str, Any]:
-    """The fields of NodeFacts about the machine itself. ProbeError without host name and clock, or with an odd lock."""
-    told = dict(line.partition("=")[::2] for line in section.text.splitlines() if "=" in line)
-    if not told.get("hostname") or not re.fullmatch(r"[0-9]{1,12}", told.get("now", "")):
-        raise ProbeError(f"want the node's name and clock, found {quoted(section.text)}")
-    try:
-        cpus = told["cpus_online"] if parse_cpu_list(told.get("cpus_online", "")) else None
-    except CpuListError:
-        cpus = None
-    memory = told.get("memory_kib", "")
-    return {
-        "hostname": told["hostname"],
-        "now": int(told["now"]),
-        "boot_id": told.get("boot_id"),
-        "os": told["os"].strip("\"'") if "os" in told else None,
-        "kernel": told.get("kernel"),
-        "cpus_online": cpus,
-        "memory_bytes": int(memory) * 1024 if re.fullmatch(r"[0-9]{1,15}", memory) else None,
-        "lock": _lock(told.get("lock")),
-    }
-
-
-def _lock(value: str | None) -> Lock | None:
-    if value is None:
-        return None
-    match = re.fullmatch(r"([^\t]+)\t([0-9]{1,12})\t([0-9]{1,12})\t([^\t]+)", value)
-    if not match:
-        raise ProbeError(
-            f"{STATE}/lock: want `HOLDER SINCE EXPIRES RUN`, found {quoted(value)}; remove it if nobody rolls"
-        )
-    return Lock(holder=match[1], since=int(match[2]), expires=int(match[3]), run=match[4])
-
-
 def read_gpus(section: Section) -> Nvidia:
     """The GPUs; a section that is not there is an error, not an empty list."""
     return parse_gpus(section.text, None if section.code == TIMED_OUT else section.code)
@@ -180,19 +148,6 @@ def read_models(section: Section, wanted: list[str]) -> tuple[ModelFolder, ...]:
         elif line.strip():
             lines.append(line)
     return tuple(_model(path, told.get(path), section) for path in wanted)
-
-
-def read_verified(section: Section) -> dict[str, str]:
-    """Path -> digest of the manifest that the folder is known to hold; a folder that is not known is left out."""
-    found: dict[str, str] = {}
-    path = ""
-    for line in section.text.splitlines():
-        word, _, value = line.partition(" ")
-        if word == "checkpoint":
-            path = value
-        elif word == "verified" and path and re.fullmatch(r"sha256:[0-9a-f]{64}", value):
-            found[path] = value
-    return found
 
 
 def _verified(models: tuple[ModelFolder, ...], digests: Mapping[str, str]) -> tuple[ModelFolder, ...]:

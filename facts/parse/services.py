@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
 from fleet.nodes.node import Installed, OwnFile, Pending, Unit
-from fleet.releases.command import STATE, unit_name
+from fleet.releases.places import STATE, unit_name
 
 _ID = re.compile(r"[0-9a-f]{16}")
 _STAT = re.compile(r"([0-7]{1,4}) (\S+:\S+) ([0-9]{1,18}) (.+?) (/\S+)")

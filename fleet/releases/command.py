@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from fleet.declaration import Mount, NodeDeclaration
 from fleet.engines.patch import files_of
 from fleet.plan import Plan
+from fleet.releases.places import NODE_SCRIPT, RUNTIMES, STATE, unit_name
 
-STATE = "/var/lib/vllm-fleet"
-NODE_SCRIPT = "/usr/local/lib/vllm-fleet/node"
-RUNTIMES = {"podman": "/usr/bin/podman", "docker": "/usr/bin/docker"}
-
-
-def unit_name(service: str) -> str:
-    """The systemd unit of a service."""
-    return f"vllm-{service}.service"
+__all__ = [
+    "NODE_SCRIPT",
+    "RUNTIMES",
+    "STATE",
+    "container_argv",
+    "container_name",
+    "engine_argv",
+    "engine_env",
+    "patched_files",
+    "unit_name",
+]
 
 
 def container_name(service: str) -> str:

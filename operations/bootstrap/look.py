@@ -1,6 +1,7 @@
 """What each machine is now, and what it still needs: every one at once, and nothing is changed."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gevent.lock import RLock
@@ -18,11 +19,11 @@ from fleet.nodes.bootstrap import CDI_UNIT, Bootstrap, Step, decide, managed_pat
 from fleet.nodes.node import ProbeRequest
 from operations.lock import Locks
 from operations.node_script import support_files
-from operations.prepare import PROJECT
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
+PROJECT = Path(__file__).resolve().parents[2]
 READ_WHOLE = """exec bash -c 'text=$(cat); eval "$text"'"""
 
 

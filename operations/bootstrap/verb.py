@@ -8,7 +8,7 @@ from pyinfra.api.exceptions import DeployError
 from declare.invocation import Invocation
 from declare.problem import DeclarationError
 from operations.bootstrap.look import Bootstrapping, look
-from operations.prepare import hosts_of
+from operations.hosts import reached
 from operations.show import console
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def begin(state: "State", invocation: Invocation) -> Bootstrapping:
 
 
 def _prepare(state: "State", invocation: Invocation) -> Bootstrapping:
-    hosts, silent = hosts_of(state)
+    hosts, silent = reached(state)
     run = Bootstrapping(invocation=invocation, hosts=hosts)
     look(run)
-    run.unread |= {name: answer.reason or "no answer" for name, answer in silent.items()}
+    run.unread |= silent
     out = console(invocation.json)
     for name, found in sorted(run.found.items()):
         out.print(f"[bold]{name}[/]: {len(found.steps)} steps" if found.steps else f"[bold]{name}[/]: as declared")

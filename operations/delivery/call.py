@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from facts.shell import Output, run
 from fleet.delivery.delivery import Item
 from fleet.delivery.manifest import ManifestFile
-from fleet.releases.command import STATE
+from fleet.releases.places import STATE
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

@@ -9,11 +9,11 @@ import gevent
 from facts.shell import Output
 from fleet.delivery.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, present
 from fleet.delivery.swarm import Bundle, Transfer
-from fleet.releases.command import RUNTIMES
+from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
 from operations.delivery.look import urls_of
 from operations.delivery.push import PushError, push
-from operations.delivery.swarming import CONTROLLER, LEASE_S, Delivery, FromUrl, Outcome
+from operations.delivery.run import CONTROLLER, LEASE_S, Delivery, FromUrl, Outcome
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

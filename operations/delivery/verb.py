@@ -2,27 +2,22 @@
 
 import atexit
 import os
-import sys
 from typing import TYPE_CHECKING
 
+import click
 from gevent.lock import RLock
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
-from fleet.delivery.delivery import Need
-from fleet.delivery.swarm import rounds
-from operations.delivery import clean
-from operations.delivery.look import Found, survey, totals
-from operations.delivery.swarming import Delivery, deliver
-from operations.prepare import hosts_of, report_path
-from operations.show import console, print_table
+from operations.delivery.look import survey, totals
+from operations.delivery.run import Delivery
+from operations.hosts import reached
+from operations.report_file import report_path
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
-    from rich.console import Console
 
-GIB = 1 << 30
 _guard = RLock()
 _begun: list[Delivery | Exception] = []
 
@@ -44,9 +39,9 @@ def _prepare(state: "State", invocation: Invocation) -> Delivery:
     fleet = invocation.fleet
     if invocation.overrides.clean and invocation.overrides.service is not None:
         raise DeployError("--data clean: want the whole declaration, found service as well; leave that away")
-    hosts, silent = hosts_of(state)
+    hosts, silent = reached(state)
     found = survey(fleet, hosts, invocation.overrides.service, invocation.overrides.rehash)
-    found.unread |= {name: answer.reason or "no answer" for name, answer in silent.items()}
+    found.unread |= silent
     run = Delivery(
         fleet=fleet,
         found=found,
@@ -56,56 +51,17 @@ def _prepare(state: "State", invocation: Invocation) -> Delivery:
         clean=invocation.overrides.clean,
         report=report_path(invocation),
     )
-    out = console(invocation.json)
-    atexit.register(_end, run, out)
-    _show(out, run)
-    _refuse(state, run)
-    if run.clean:
-        clean.show(out, run)
-    if invocation.dry:
-        out.print("\n[bold]Dry run[/]: nothing was moved.")
-    elif not run.active:
-        out.print("\n[green]Nothing to deliver[/]: every checkpoint and image is where it is declared, and verified.")
+    atexit.register(_end, run)
+    if run.active or found.problems or found.unread or invocation.dry:
+        from operations.delivery.show import show  # what prints tables costs more than a look that finds nothing to do
+
+        show(state, run, _refuse)
+    else:
+        told = (
+            f"{totals(found)} to move, {run.as_declared} as declared\n\nNothing to deliver: every checkpoint and image"
+        )
+        click.echo(f"{told} is where it is declared, and verified.", err=run.json)
     return run
-
-
-def _show(out: "Console", run: Delivery) -> None:
-    """What would move, from where, and for how long in rounds."""
-    found = run.found
-    cells = [
-        (node, found.items[need.item].name, found.items[need.item].path, *_words(found, need))
-        for node, needs in sorted(found.needs.items())
-        for need in needs
-        if need.action != "none"
-    ]
-    kept = sum(need.action == "none" for needs in found.needs.values() for need in needs)
-    if cells:
-        print_table(out, "Delivery", ("node", "item", "at", "what", "from"), cells)
-        for key, item in sorted(found.items.items()):
-            targets = len(found.fetching(key))
-            if targets > 1:
-                holders = sum(held == key for _, held in found.sources) + bool(item.origin.folder or item.origin.url)
-                count = rounds(targets, max(holders, 1), run.fleet.delivery.serves)
-                serves = run.fleet.delivery.serves
-                out.print(
-                    f"{item.name}: {targets} nodes, each gives to {serves} more: {count} rounds instead of {targets}"
-                )
-    out.print(f"{totals(found)} to move, {kept} as declared")
-    for where, why in found.problems:
-        out.print(f"refused  {where}: {why}", style="bold red", markup=False, soft_wrap=True)
-    for node, reason in sorted(found.unread.items()):
-        out.print(f"silent  {node}: {reason}", style="bold red", markup=False, soft_wrap=True)
-
-
-def _words(found: Found, need: Need) -> tuple[str, str]:
-    if need.refused:
-        return "refused", "-"
-    if need.action == "verify":
-        return f"read and compare {need.bytes / GIB:.2f} GiB", "-"
-    holders = sorted(node for node, key in found.sources if key == need.item)
-    peers = f"{', '.join(holders[:3])}{f' and {len(holders) - 3} more' if len(holders) > 3 else ''}"
-    origin = found.items[need.item].origin
-    return f"{need.bytes / GIB:.2f} GiB{f'; {need.note}' if need.note else ''}", peers or str(origin)
 
 
 def _refuse(state: "State", run: Delivery) -> None:
@@ -127,12 +83,14 @@ def _refuse(state: "State", run: Delivery) -> None:
         del run.hosts[node]
     leaving = {host for host in state.active_hosts if host.name in refused | set(found.unread)}
     if leaving:
-        console(run.json).print(f"left out: {', '.join(sorted(host.name for host in leaving))}", style="bold red")
+        click.echo(f"left out: {', '.join(sorted(host.name for host in leaving))}", err=run.json)
         state.fail_hosts(leaving)
 
 
 def bring(state: "State", host: "Host", run: Delivery) -> bool:
     """Every node at once, whatever number pyinfra runs at a time: they wait for each other's bytes."""
+    from operations.delivery.swarming import deliver
+
     run.once("deliver", lambda: deliver(run))
     return all(row.good for row in run.rows if row.node == host.name)
 
@@ -142,6 +100,8 @@ def beforehand(state: "State", invocation: Invocation) -> None:
     run = _prepare(state, invocation)
     if run.dry or not any(need.action != "none" for needs in run.found.needs.values() for need in needs):
         return
+    from operations.delivery.swarming import deliver
+
     deliver(run)
     bad = sorted({row.node for row in run.rows if not row.good})
     if bad:
@@ -150,34 +110,20 @@ def beforehand(state: "State", invocation: Invocation) -> None:
 
 def clean_up(state: "State", host: "Host", run: Delivery) -> bool:
     """Take away what was shown, where `--data clean=true` asked for it."""
+    from operations.delivery import clean
+
     run.once("clean", lambda: clean.clean(run))
     return run.stopped is None
 
 
-def _end(run: Delivery, out: "Console") -> None:
+def _end(run: Delivery) -> None:
     """The result, printed as the process ends, whatever way it ends."""
-    if not run.dry and run.outcomes:
-        out.print()
-        names = ("node", "item", "status", "GiB", "seconds", "from", "reason")
-        items = run.found.items
-        cells = [
-            (
-                row.node,
-                items[row.item].name if row.item in items else "-",
-                row.status,
-                f"{row.bytes / GIB:.2f}",
-                f"{row.seconds:.1f}",
-                ", ".join(row.sources[:3]) + (f" and {len(row.sources) - 3} more" if len(row.sources) > 3 else ""),
-                row.reason or "-",
-            )
-            for row in run.rows
-        ]
-        print_table(out, "Result of the delivery", names, cells)
-    if run.stopped:
-        out.print(f"stopped: {run.stopped}", style="bold red", markup=False, soft_wrap=True)
+    if run.stopped or (not run.dry and run.outcomes):
+        from operations.delivery.show import show_result
+
+        show_result(run)
     try:
         run.write_report()
     except OSError as error:
-        out.print(f"the report could not be written: {error}", style="bold red", markup=False)
-        sys.stdout.flush()
+        print(f"the report could not be written: {error}", flush=True)
         os._exit(1)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from fake_node import CURRENT, FakeNode
 
+from facts.parse.delivered import read_verified
 from facts.parse.delivery import SECTIONS, parse_look, running
 from facts.parse.frames import ProbeError, parse_frames
-from facts.parse.probe import read_verified
 from facts.script import sections_script
 from fleet.delivery.delivery import FolderLook
 from fleet.nodes.node import CheckpointRequest, Installed, OwnFile, ProbeRequest, Unit
