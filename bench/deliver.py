@@ -1,9 +1,10 @@
-"""`python -m bench.deliver [--hosts 20] [--mib 512] [--rate N]`: a checkpoint to many hosts by this project and others.
+"""`python -m bench.deliver [--hosts 20] [--mib 2048]`: a checkpoint to many hosts, by this project and by others.
 
-Needs root on Linux, as the lab does. Hosts keep what they get in this machine's memory: hosts x size must fit.
+Needs root on Linux, as the lab does. What the hosts get lies in this machine's memory where a third of that is
+enough, else on its disk, which must have room for hosts x size.
 Compared: deliver.py; a plain loop of `rsync` over ssh, one host after the other; the same with all hosts at once;
-Ansible's `copy` and `synchronize` (forks = hosts). Then a second run that has nothing to do, beside its floor: one SSH
-connection and one command a host.
+Ansible's `copy` and `synchronize` (forks = hosts). Then, in turn, a run that has nothing to do and its floor: our own
+look word for word, over one SSH connection and one channel a host, all hosts at once (asyncssh).
 """
 
 import argparse
@@ -12,6 +13,8 @@ import os
 import random
 import shlex
 import shutil
+import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,12 +25,11 @@ import yaml
 
 from bench import peers
 from bench.measure import measured, wait_until_idle
+from bench.rollout import compile_modules
 from bench.site import PROJECT, BenchSite, write_json
 from declare.folder import measure
 from facts.parse.delivery import SECTIONS
 from facts.script import sections_script
-from fleet.delivery.delivery import record_key
-from fleet.nodes.node import CheckpointRequest, ProbeRequest
 from lab import cgroup, host
 from lab.lab import Lab
 
@@ -35,6 +37,8 @@ RESULTS = Path(__file__).parent / "results"
 TARGET = "/srv/models/bench"
 SHARDS = 8
 MIB = 1 << 20
+MOST_IN_MEMORY_MIB = 1024
+"""A host's disk in memory has 2 GiB, and a delivery gathers beside what is there."""
 
 
 class Row(NamedTuple):
@@ -50,13 +54,14 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The command line. Exits 2 with the usage where it is wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.deliver", description=__doc__)
     parser.add_argument("--hosts", type=int, default=20, help="size of the lab, 2 to 100")
-    parser.add_argument("--mib", type=int, default=512, help="size of the checkpoint in MiB")
+    parser.add_argument("--mib", type=int, default=2048, help="size of the checkpoint in MiB")
+    parser.add_argument("--turns", type=int, default=5, help="turns of the run that has nothing to do, and its floor")
     parser.add_argument("--only", nargs="+", choices=[*CONTESTANTS], default=[*CONTESTANTS], help="only these rows")
     parser.add_argument("--lab", default="benchd", help="name of the lab that is made and ended")
     parser.add_argument("--rate", type=float, help="MiB/s of one transfer, for all contestants: a network's limit")
     asked = parser.parse_args(words)
-    if not 2 <= asked.hosts <= 100 or asked.mib < SHARDS:
-        parser.error(f"want 2 to 100 hosts and at least {SHARDS} MiB")
+    if not 2 <= asked.hosts <= 100 or asked.mib < SHARDS or asked.turns < 1:
+        parser.error(f"want 2 to 100 hosts, at least {SHARDS} MiB and one turn")
     return asked
 
 
@@ -146,27 +151,57 @@ def environment(ground: Ground, name: str) -> dict[str, str]:
     return env | ({"ANSIBLE_CONFIG": str(ground.fleet.parent / "peers/ansible.cfg")} if "ansible" in name else {})
 
 
-def whole(ground: Ground, mib: int) -> None:
-    """Every host must have every byte. RuntimeError where one has not."""
-    want = str(sum(path.stat().st_size for path in ground.source.iterdir()))
+def whole(ground: Ground) -> None:
+    """Every host must have every file, and the content of one shard. RuntimeError where one has not."""
+    sample = next(ground.source.glob("*-3.safetensors"))
+    digest = subprocess.run(["sha256sum", sample], check=True, capture_output=True, text=True).stdout[:64]
+    sizes = sorted(f"{path.name} {path.stat().st_size}" for path in ground.source.iterdir())
     for node in ground.site.lab.nodes:
-        done = ground.site.lab.ssh(node.name, f"cat {TARGET}/* | wc -c; sha256sum {TARGET}/model-3.safetensors")
-        if done.stdout.split()[0] != want:
-            raise RuntimeError(f"{node.name}: want {want} bytes, found {done.stdout}{done.stderr}")
+        done = ground.site.lab.ssh(node.name, f"cd {TARGET} && stat -c '%n %s' * && sha256sum {sample.name}")
+        *found, told = done.stdout.splitlines() or [""]
+        if (sorted(found), told[:64]) != (sizes, digest):
+            raise RuntimeError(f"{node.name}: want {sizes}, {digest}, found {done.stdout}{done.stderr}")
 
 
 def floor(ground: Ground) -> list[str]:
-    """The same look as one script over one connection a host, all at once."""
-    digest = measure(ground.source).digest
-    request = CheckpointRequest(path=TARGET, digest=digest, key=record_key(TARGET))
-    script = sections_script(SECTIONS, ProbeRequest(checkpoints=(request,))).text
-    nodes = {node.name: {"address": node.address, "script": script} for node in ground.site.lab.nodes}
+    """What deliver.py asks each host, word for word."""
+    from declare.invocation import for_command
+    from operations.delivery.look import request_for
+
+    fleet = for_command(str(ground.fleet)).fleet
+    nodes = {
+        node.name: {
+            "address": node.address,
+            "script": sections_script(SECTIONS, request_for(fleet.placement(node.name), [])).text,
+        }
+        for node in ground.site.lab.nodes
+    }
     path = ground.fleet.parent / "floor.json"
     write_json(path, {**ground.site.access(), "hosts": nodes})
     return [str(peers.VENV / "bin" / "python"), str(PROJECT / "bench/floor.py"), str(path)]
 
 
-def run(ground: Ground, name: str, command: list[str], logs: Path, mib: int) -> Row:
+def nothing_to_do(ground: Ground, turns: int, logs: Path) -> list[Row]:
+    """A delivery that has nothing to do and its floor, in turn; the median of each, printed with the ratio."""
+    rows: dict[str, list[Row]] = {"second run": [], "floor": []}
+    commands = {"second run": _ours(ground), "floor": floor(ground)}
+    for _ in range(turns):
+        for name, command in commands.items():
+            rows[name].append(run(ground, name, command, logs))
+    medians = [
+        Row(name, *(statistics.median(row[at] for row in taken) for at in (1, 2, 3))) for name, taken in rows.items()
+    ]
+    ours, least = medians
+    print(
+        f"nothing to do: {ours.wall_s:.2f} s, floor {least.wall_s:.2f} s: {ours.wall_s / least.wall_s:.2f} x; "
+        f"CPU {ours.cpu_s:.2f} s, {least.cpu_s:.2f} s; hosts' CPU {ours.hosts_cpu_s:.2f} s, {least.hosts_cpu_s:.2f} s; "
+        f"medians of {turns} turns",
+        flush=True,
+    )
+    return medians
+
+
+def run(ground: Ground, name: str, command: list[str], logs: Path) -> Row:
     """One contestant, measured."""
     wait_until_idle()
     log = logs / f"deliver-{name.replace(' ', '-').replace(',', '')}.log"
@@ -181,13 +216,14 @@ def main(words: list[str] | None = None) -> int:
     asked = arguments(words)
     try:
         host.require_fit()
+        disks = disks_for(asked.hosts, asked.mib, PROJECT)
     except host.LabError as error:
         print(f"the bench needs the lab: {error}")
         return 1
     peers.ensure_venv()
     logs = RESULTS / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    lab = Lab(asked.lab, asked.hosts)
+    lab = Lab(asked.lab, asked.hosts, disks=disks)
     rows: list[Row] = []
     try:
         lab.down()
@@ -196,25 +232,23 @@ def main(words: list[str] | None = None) -> int:
         site = BenchSite(lab, folder / "site")
         ground = Ground(site, checkpoint(folder / "source", asked.mib), folder / "fleet", asked.rate)
         write(ground)
+        compile_modules()
+        print(
+            f"{asked.mib} MiB to {asked.hosts} hosts, whose disks are {'files' if disks else 'in memory'}", flush=True
+        )
         for name in asked.only:
-            rows.append(run(ground, name, CONTESTANTS[name](ground), logs, asked.mib))
-            whole(ground, asked.mib)
+            rows.append(run(ground, name, CONTESTANTS[name](ground), logs))
+            whole(ground)
             print(_line(rows[-1], rows[0]), flush=True)
             if name == "deliver.py":
-                same = [run(ground, f"second run {n}", _ours(ground), logs, asked.mib) for n in (1, 2, 3)]
-                under = [run(ground, f"floor {n}", floor(ground), logs, asked.mib) for n in (1, 2, 3)]
-                best, least = sorted(same)[1], min(under, key=lambda row: row.wall_s)
-                median = sorted(row.wall_s for row in under)[1]
-                print(
-                    f"second run: {_median(same):.2f} s, floor {median:.2f} s: {_median(same) / median:.2f} x",
-                    flush=True,
-                )
-                rows += [best._replace(name="second run"), least._replace(name="floor", wall_s=median)]
+                rows += nothing_to_do(ground, asked.turns, logs)
             for node in lab.nodes:
                 lab.ssh(node.name, f"rm -rf {TARGET} /var/lib/vllm-fleet/.delivery")
     finally:
         lab.down()
         shutil.rmtree(lab.folder / "bench-deliver" / "source", ignore_errors=True)
+        if disks is not None:
+            shutil.rmtree(disks, ignore_errors=True)
     file = RESULTS / f"deliver-{time.strftime('%Y%m%dT%H%M%S')}.json"
     write_json(file, {"cores": os.cpu_count(), "hosts": asked.hosts, "mib": asked.mib, "rate_mib_s": asked.rate,
                       "rows": [row._asdict() for row in rows]})  # fmt: skip
@@ -222,8 +256,19 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def _median(rows: list[Row]) -> float:
-    return sorted(row.wall_s for row in rows)[len(rows) // 2]
+def disks_for(hosts: int, mib: int, beside: Path) -> Path | None:
+    """A folder for the hosts' disks; None where memory is large enough. LabError where the disk is not either."""
+    wanted = hosts * mib * MIB
+    words = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    if mib <= MOST_IN_MEMORY_MIB and wanted * 3 <= int(words["MemAvailable"].split()[0]) << 10:
+        return None
+    folder = beside / ".lab" / "bench-disks"
+    free = shutil.disk_usage(beside).free
+    if free < wanted * 1.1 + mib * MIB:
+        raise host.LabError(
+            f"want {wanted / 2**30 * 1.1:.0f} GiB on the disk for {hosts} hosts, found {free / 2**30:.0f}"
+        )
+    return folder
 
 
 def _line(row: Row, first: Row) -> str:

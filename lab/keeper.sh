@@ -4,7 +4,8 @@
 # keeper.sh RUN LOWER STORE CGROUP NETNS NODE DISK [OPTION-OF-NSPAWN...]
 #   RUN     folder of the host on this machine        LOWER  lower layers of its root, as overlay wants them
 #   STORE   images, shared and read-only              CGROUP its cgroup, with the children keeper and host
-#   NETNS   its network namespace                     NODE   its host name      DISK  size of its disk (tmpfs)
+#   NETNS   its network namespace                     NODE   its host name
+#   DISK    size of its disk (tmpfs), or a folder of this machine that is its disk
 #
 # The host boots again after a reboot from inside (systemd-nspawn --keep-unit then exits 133) and after a power cut
 # (the file RUN/again is there); anything else is a power-off, and the keeper ends.
@@ -13,7 +14,10 @@ run=$1 lower=$2 store=$3 cgroup=$4 netns=$5 node=$6 disk=$7
 shift 7
 
 echo $$ >"$cgroup/keeper/cgroup.procs"
-mount -t tmpfs -o "mode=0755,size=$disk" vllm-fleet-lab "$run/disk"
+case $disk in
+/*) mount --bind "$disk" "$run/disk" ;;
+*) mount -t tmpfs -o "mode=0755,size=$disk" vllm-fleet-lab "$run/disk" ;;
+esac
 mkdir "$run/disk/upper" "$run/disk/work" "$run/disk/root" "$run/disk/containers"
 mount -t overlay -o "lowerdir=$lower,upperdir=$run/disk/upper,workdir=$run/disk/work" vllm-fleet-lab "$run/disk/root"
 

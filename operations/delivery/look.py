@@ -51,7 +51,8 @@ def archive_path(digest: str) -> str:
     return f"{ARCHIVES}/{digest[7:23]}"
 
 
-def _request(placement: Placement, peers: list[CheckpointRequest]) -> ProbeRequest:
+def request_for(placement: Placement, peers: list[CheckpointRequest]) -> ProbeRequest:
+    """What a node is asked. `peers`: folders of it that other nodes are to get."""
     services = placement.services
     wanted = [
         CheckpointRequest(path=s.model, digest=s.checkpoint.digest, key=record_key(s.model))
@@ -91,7 +92,7 @@ def survey(fleet: Fleet, hosts: dict[str, "Host"], service: str | None, rehash: 
     peers = _peer_requests(placements, found)
 
     def one(name: str) -> None:
-        told = look_at(hosts[name], _request(placements[name], peers.get(name, [])))
+        told = look_at(hosts[name], request_for(placements[name], peers.get(name, [])))
         if isinstance(told, str):
             found.unread[name] = told
         else:

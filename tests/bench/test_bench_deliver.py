@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.deliver import CONTESTANTS, SHARDS, Ground, arguments, checkpoint
+from bench.deliver import CONTESTANTS, SHARDS, Ground, arguments, checkpoint, disks_for
+from lab.host import LabError
 from lab.naming import NodeName
 
 
@@ -17,7 +18,9 @@ def ground(tmp_path: Path, rate: float | None = None) -> Ground:
     return Ground(site, tmp_path / "source", tmp_path / "fleet", rate)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("words", [["--hosts", "1"], ["--hosts", "101"], ["--mib", "1"], ["--only", "chef"]])
+@pytest.mark.parametrize(
+    "words", [["--hosts", "1"], ["--hosts", "101"], ["--mib", "1"], ["--only", "chef"], ["--turns", "0"]]
+)
 def test_a_wrong_argument_ends_with_the_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         arguments(words)
@@ -42,3 +45,12 @@ def test_the_plain_loop_reaches_every_host_and_stops_where_one_fails(name: str, 
     assert len(lines) == 3 and all("--bwlimit=2048" in line for line in lines[:2])
     assert "'/k ey'" in shlex.split(lines[0])[4]
     assert lines[0].endswith(" || exit 1" if "after" in name else " &")
+
+
+def test_hosts_that_do_not_fit_into_memory_get_the_machine_disk_and_none_where_that_is_too_small(
+    tmp_path: Path,
+) -> None:
+    assert disks_for(2, 8, tmp_path) is None
+    assert disks_for(2, 1025, tmp_path) == tmp_path / ".lab" / "bench-disks"
+    with pytest.raises(LabError, match="of disk for 100 hosts"):
+        disks_for(100, 1 << 20, tmp_path)
