@@ -47,10 +47,10 @@ def test_the_plain_loop_reaches_every_host_and_stops_where_one_fails(name: str, 
     assert lines[0].endswith(" || exit 1" if "after" in name else " &")
 
 
-def test_hosts_that_do_not_fit_into_memory_get_the_machine_disk_and_none_where_that_is_too_small(
+def test_hosts_that_do_not_fit_into_memory_lie_on_the_disk_unless_that_is_too_small(
     tmp_path: Path,
 ) -> None:
     assert disks_for(2, 8, tmp_path) is None
     assert disks_for(2, 1025, tmp_path) == tmp_path / ".lab" / "bench-disks"
-    with pytest.raises(LabError, match="of disk for 100 hosts"):
+    with pytest.raises(LabError, match="on the disk for 100 hosts"):
         disks_for(100, 1 << 20, tmp_path)
