@@ -93,3 +93,5 @@ class DeliveryPolicy(Frozen):
     """Where a node that serves others listens while a delivery runs."""
     bundle_mib: Annotated[int, Field(ge=1, strict=True)] = 1024
     """Small files travel together up to this size; a larger file travels alone."""
+    lease_s: Annotated[int, Field(ge=10, le=3600, strict=True)] = 60
+    """For so long after its last word a node is a delivery's; then nothing listens there, and another may begin."""

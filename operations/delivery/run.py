@@ -20,7 +20,6 @@ from operations.lock import holder
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-LEASE_S = 60
 CONTROLLER = "the controller"
 FromUrl = "URL of "
 

@@ -50,10 +50,22 @@ def _show_needs(out: Console, run: Delivery) -> None:
                     f"{item.name}: {targets} nodes, each gives to {serves} more: {count} rounds instead of {targets}"
                 )
     out.print(f"{totals(found)} to move, {run.as_declared} as declared")
+    for node, holder in sorted(held(run).items()):
+        out.print(f"waits  {node}: another delivery runs there: {holder}", markup=False, soft_wrap=True)
     for where, why in found.problems:
         out.print(f"refused  {where}: {why}", style="bold red", markup=False, soft_wrap=True)
     for node, reason in sorted(found.unread.items()):
         out.print(f"silent  {node}: {reason}", style="bold red", markup=False, soft_wrap=True)
+
+
+def held(run: Delivery) -> dict[str, str]:
+    """Nodes that another delivery held when they were looked at, and who runs that."""
+    holders = {}
+    for node, look in run.found.looks.items():
+        lease = (look.lease or "").split(" ", 2)
+        if len(lease) == 3 and lease[1].isdigit() and look.now < int(lease[1]):
+            holders[node] = lease[2]
+    return holders
 
 
 def _words(found: Found, need: Need) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
 from operations.delivery.look import urls_of
 from operations.delivery.push import PushError, push
-from operations.delivery.run import CONTROLLER, LEASE_S, Delivery, FromUrl, Outcome
+from operations.delivery.run import CONTROLLER, Delivery, FromUrl, Outcome
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -46,7 +46,7 @@ class Turn:
         policy = self.run.fleet.delivery
         common = {
             "run_id": self.run.id,
-            "lease_s": str(LEASE_S),
+            "lease_s": str(policy.lease_s),
             "holder": self.run.holder(),
             "hashers": str(policy.parallel * 2),
             "rate": str(max(1, int(policy.rate_mib_s * 1024))) if policy.rate_mib_s else "",
