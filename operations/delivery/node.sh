@@ -42,7 +42,8 @@ take_lease() {
   exec {guard}>>"$home/.guard" && flock -w 20 "$guard" || die target "cannot lock $home/.guard"
   read_lease
   while [[ $L_RUN && $L_RUN != "$run_id" ]] && ((EPOCHSECONDS < L_EXPIRES)); do
-    ((waited++ < lease_s + 10)) || die target "another delivery runs here: $L_HOLDER; wait for its end"
+    ((waited++ < lease_s + 10 && L_EXPIRES - EPOCHSECONDS <= lease_s + 10)) \
+      || die target "another delivery runs here: $L_HOLDER; wait for its end, at most $((L_EXPIRES - EPOCHSECONDS)) s after it died"
     sleep 1
     read_lease
   done
