@@ -8,6 +8,7 @@ import random
 from pydantic import JsonValue
 
 from fleet.proof.degeneration import judge
+from fleet.proof.lengths import Lengths, Shift, lengths_of, shift
 from fleet.proof.proportion import Sample, chance_of_missing, degraded, interval, worse
 from probes.asking.ask import Answer, chat
 from probes.asking.exchange import Deadline, ExchangeError, shortened
@@ -36,8 +37,9 @@ _TROUBLES = (
 
 
 def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evidence:
-    """Passes where hardly an answer is degenerate: see fleet.proof.proportion.degraded for how many are too many.
+    """Passes where hardly an answer is degenerate, and they are no longer than those of a good engine.
 
+    How many are too many: `fleet.proof.proportion.degraded`; how much longer is too long: `fleet.proof.lengths.Shift`.
     `limits.before` is the same run of a good engine. Any answer that fails (HTTP, a cut stream) fails the probe.
     """
     deadline = Deadline(limits.total_s, limits.connect_s)
@@ -65,14 +67,16 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
     missing = chance_of_missing(trials, 0.2, before)
     beside = f" beside {before.bad} of {before.trials} before" if before else ""
     wanted = f"{trials} answers that end and do not loop{beside}"
+    moved = _moved(outcomes, tokens, limits.before)
     error = error or next((each.error for each in outcomes if each.error is not None), None)
     if error is not None or len(whys) < trials:
         found = f"{len(whys)} of {trials} answers, {now.bad} bad, then {_broke(error, deadline)}"
         too_bad = False
     else:
-        too_bad = degraded(now, before)
+        too_bad = degraded(now, before) or (moved is not None and moved.longer)
         why = next((why for why in whys if why), None)
         found = f"{now}{beside}" + (f": {shortened(why)}" if why else "")
+        found += f"; {'TOO LONG: ' if moved.longer else ''}{moved}" if moved else ""
         found += f"; chance to miss a fault in a fifth of the answers: {missing:.2g}"
     return Evidence(
         probe="degeneration",
@@ -81,7 +85,11 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
         wanted=wanted,
         found=endpoint.hide(found),
         seconds=deadline.passed_s,
-        details=_details(endpoint, now, before, missing, outcomes, whys),
+        details={
+            **_details(endpoint, now, before, missing, outcomes, whys),
+            "max_tokens": tokens,
+            "length": {**moved.model_dump(), "longer": moved.longer} if moved else None,
+        },
     )
 
 
@@ -113,6 +121,13 @@ def _why(answer: Answer, tokens: int) -> str | None:
     return f"did not end within {tokens} tokens" if answer.finish_reason == "length" else None
 
 
+def _moved(outcomes: list[Outcome[Answer]], tokens: int, before: Evidence | None) -> Shift | None:
+    """Lengths of these answers beside those of the baseline; None where there is none, or no answer."""
+    counted = tuple(each.value.completion_tokens for each in outcomes if each.value is not None)
+    then = lengths_of(before.details) if baseline(before) is not None and before is not None else None
+    return shift(Lengths(tokens=counted, max_tokens=tokens), then) if counted and then else None
+
+
 def _broke(error: ExchangeError | None, deadline: Deadline) -> str:
     return f"{error.found} (wanted {error.wanted})" if error else f"no time was left after {deadline.passed_s:.0f} s"
 
@@ -136,6 +151,7 @@ def _details(
         "low": low,
         "high": high,
         "unended": sum(answer.finish_reason == "length" for answer in answers),
+        "tokens": [answer.completion_tokens for answer in answers],
         "tokens_of_sound_answers": {"median": lengths[len(lengths) // 2], "most": lengths[-1]} if lengths else None,
         "before": before.model_dump() if before else None,
         "chance_if_as_before": worse(now.bad, now.trials, before.bad, before.trials) if before else None,

@@ -7,8 +7,11 @@ from typing import Any
 from pydantic import Field
 
 from fleet.frozen import Frozen
+from fleet.proof.lengths import CHANCE, MATERIAL, lengths_of, shift
 from fleet.proof.proportion import SIGNIFICANCE, Sample, degraded, differs
+from fleet.proof.ranks import rank_sum
 
+LENGTH = "answer length (tokens, P50)"
 Arm = Mapping[str, Any]
 """One row of what verify.py found: release, evidence, measured."""
 
@@ -61,6 +64,7 @@ def verdict(control: Arm, arm: Arm, bounds: Bounds) -> Verdict:
         *_memory(control, arm),
         *_statuses(control, arm),
         _degeneration(control, arm),
+        *_lengths(control, arm),
         *_shares(control, arm),
         *_speed(control, arm, bounds),
     ]
@@ -168,6 +172,28 @@ def _degeneration(control: Arm, arm: Arm) -> Line:
     )
 
 
+def _lengths(control: Arm, arm: Arm) -> Iterator[Line]:
+    """Answers that end later than the control's: what decays in a way that no detector knows still goes on longer."""
+    before, now = (lengths_of(_details(each, "degeneration")) for each in (control, arm))
+    if before is None and now is None:
+        return
+    limit = f"not longer by {MATERIAL - 1:.0%} or more with p < {CHANCE:g}"
+    if before is None or now is None:
+        told = ["unknown" if each is None else f"{each.median}" for each in (before, now)]
+        yield Line(name=LENGTH, control=told[0], arm=told[1], limit=limit, holds=False)
+        return
+    moved = shift(now, before)
+    yield Line(
+        name=LENGTH,
+        control=f"{moved.before}",
+        arm=f"{moved.now}",
+        difference=f"{_percent(moved.before, moved.now):+.1f} %",
+        significance=f"p = {moved.chance:.3f}",
+        limit=limit,
+        holds=not moved.longer,
+    )
+
+
 def _sample(arm: Arm) -> Sample | None:
     details = _details(arm, "degeneration") or {}
     bad, trials = details.get("bad"), details.get("trials")
@@ -257,30 +283,3 @@ def _loss(
         limit=limit,
         holds=None if bound is None else loss <= bound,
     )
-
-
-def rank_sum(left: Sequence[float], right: Sequence[float]) -> float:
-    """Two-sided rank-sum test (Mann and Whitney 1947), normal approximation with ties and continuity corrected.
-
-    The chance of samples that differ as much where both come from one distribution. Good from eight values a side on.
-    """
-    n, m = len(left), len(right)
-    if not n or not m:
-        raise ValueError("want values on both sides, found none")
-    ranks: dict[float, float] = {}
-    ordered = sorted((*left, *right))
-    ties, at = 0.0, 0
-    while at < len(ordered):
-        end = at
-        while end < len(ordered) and ordered[end] == ordered[at]:
-            end += 1
-        ranks[ordered[at]] = (at + 1 + end) / 2
-        ties += (end - at) ** 3 - (end - at)
-        at = end
-    u = sum(ranks[value] for value in left) - n * (n + 1) / 2
-    every = n + m
-    variance = n * m / 12 * ((every + 1) - ties / (every * (every - 1))) if every > 1 else 0
-    if variance <= 0:
-        return 1.0
-    z = max(0.0, abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
-    return min(1.0, math.erfc(z / math.sqrt(2)))

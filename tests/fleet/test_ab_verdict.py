@@ -1,10 +1,8 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fleet.proof.ab import Bounds, Verdict, rank_sum, verdict
+from fleet.proof.ab import Bounds, Verdict, verdict
 
 
 def evidence(probe: str, passed: bool = True, **details: Any) -> dict[str, Any]:
@@ -23,14 +21,22 @@ def level(width: int, ttft: float, tpot: float, rate: float = 100.0) -> dict[str
 
 
 def arm(
-    pool: int = 1000, bad: int = 0, tpot: float = 0.02, right: int = 12, found: int = 9, **more: Any
+    pool: int = 1000,
+    bad: int = 0,
+    tpot: float = 0.02,
+    right: int = 12,
+    found: int = 9,
+    tokens: float = 1,
+    **more: Any,
 ) -> dict[str, Any]:
     items = {str(n): {"right": n < right} for n in range(12)}
     return {
         "measured": {"kv_cache_size_tokens": str(pool)},
         "evidence": [
             evidence("smoke"),
-            evidence("degeneration", bad=bad, trials=40),
+            evidence(
+                "degeneration", bad=bad, trials=40, max_tokens=512, tokens=[int(n * tokens) for n in range(40, 80)]
+            ),
             evidence("needle", found=found, looked=9),
             evidence("quality", right=right, items=items),
             evidence("speed", levels=[level(1, 0.1, tpot), level(8, 0.4, tpot * 2)]),
@@ -58,6 +64,7 @@ def test_an_arm_that_keeps_every_limit_is_adopted() -> None:
         (arm(tpot=0.03), Bounds(tpot_loss=20), "TPOT P99 at 1 at once (ms)"),
         (arm(right=5), Bounds(), "quality right"),
         (arm(found=3), Bounds(), "needle found"),
+        (arm(tokens=1.5), Bounds(), "answer length (tokens, P50)"),
     ],
 )
 def test_one_broken_limit_sends_it_back_and_is_named(other: dict[str, Any], bounds: Bounds, name: str) -> None:
@@ -70,8 +77,15 @@ def test_one_broken_limit_sends_it_back_and_is_named(other: dict[str, Any], boun
 def test_a_small_loss_that_chance_explains_holds() -> None:
     found = verdict(arm(), arm(bad=1, right=11, found=8, tpot=0.021), Bounds(tpot_loss=10))
     assert found.adopt, found.decision
-    quality = next(line for line in found.lines if line.name == "quality right")
-    assert quality.significance == "p = 1.000"
+    lines = {line.name: line for line in found.lines}
+    assert lines["quality right"].significance == "p = 1.000"
+
+
+def test_the_length_of_answers_is_told_with_its_significance() -> None:
+    lines = {line.name: line for line in verdict(arm(), arm(tokens=1.1), Bounds()).lines}
+    line = lines["answer length (tokens, P50)"]
+    assert (line.control, line.arm, line.difference, line.holds) == ("59", "64", "+8.5 %", True)
+    assert 0.001 < float(line.significance.removeprefix("p = ")) < 0.1
 
 
 def test_a_probe_that_the_arm_fails_sends_it_back() -> None:
@@ -98,16 +112,3 @@ def test_the_tightest_gpu_is_told_and_no_mean() -> None:
     lines = {line.name: line for line in verdict(before, after, Bounds()).lines}
     assert lines["tightest GPU free (MiB)"].arm == "900"
     assert lines["GPU 5 free (MiB)"].difference == "-3,100"
-
-
-def test_the_rank_sum_test_agrees_with_its_tables() -> None:
-    assert rank_sum(range(1, 11), range(11, 21)) == pytest.approx(0.00018, abs=2e-5)
-    assert rank_sum([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 7, 8]) == 1.0
-    assert rank_sum([1, 1, 1], [1, 1, 1]) == 1.0
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
-def test_the_rank_sum_test_is_a_chance_and_knows_no_sides(left: list[float], right: list[float]) -> None:
-    chance = rank_sum(left, right)
-    assert 0 <= chance <= 1
-    assert chance == pytest.approx(rank_sum(right, left))

@@ -126,6 +126,21 @@ def test_a_baseline_that_had_bad_answers_itself_makes_the_same_rate_no_fault(mod
     assert worse.details["chance_if_as_before"] < 0.05
 
 
+def test_answers_that_end_later_than_those_of_the_baseline_are_a_fault_though_each_ends(model: Path) -> None:
+    """The same engine twice: beside itself it is sound, beside one that needed half the words it is not."""
+    with engine(model) as endpoint:
+        before = look("degeneration", endpoint)
+        again = look("degeneration", endpoint, QUICK.model_copy(update={"before": before}))
+        half = [max(1, tokens // 2) for tokens in before.details["tokens"]]
+        shorter = before.model_copy(update={"details": {**before.details, "tokens": half}})
+        longer = look("degeneration", endpoint, QUICK.model_copy(update={"before": shorter}))
+    assert len(before.details["tokens"]) == 40 and before.details["length"] is None
+    assert again.passed and again.details["length"]["chance"] == 1
+    assert longer.degraded and longer.details["bad"] == 0
+    assert "TOO LONG: median length" in longer.found
+    assert longer.details["length"]["longer"] and longer.details["length"]["chance"] < 0.001
+
+
 def test_what_another_probe_found_is_no_baseline(model: Path) -> None:
     with engine(model) as endpoint:
         other = look("quality", endpoint)
