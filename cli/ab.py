@@ -186,7 +186,7 @@ def _verify(trial: Trial, probes: str, trials: int | None, seconds: int | None) 
 
 
 def _verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
-    from fleet.proof.ab import verdict
+    from fleet.proof.ab.verdict import verdict
     from operations.show import console, print_table
     from templates.ab import markdown, page
 
@@ -204,6 +204,7 @@ def _verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
         "adopt": found.adopt,
         "decision": found.decision,
         "lines": [line.model_dump() for line in found.lines],
+        "findings": list(found.findings),
     }
     trial.write("verdict.json", document)
     trial.path("verdict.md").write_text(markdown(document), encoding="utf-8")
@@ -214,6 +215,8 @@ def _verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
         for line in found.lines
     ]
     print_table(console(as_json), f"{trial.service} on {trial.node}: {' '.join(trial.data)}", names, rows)
+    for finding in found.findings:
+        typer.echo(f"finding: {finding}: want a prediction within 2 %", err=as_json)
     typer.echo(json.dumps(document, indent=1, ensure_ascii=False) if as_json else f"verdict: {found.decision}")
     return 0 if found.adopt else 2
 
@@ -251,7 +254,7 @@ def _leave(code: int) -> None:
 def _bounds(pool: float | None, tpot: float, ttft: float | None, throughput: float | None) -> Any:
     from pydantic import ValidationError
 
-    from fleet.proof.ab import Bounds
+    from fleet.proof.ab.verdict import Bounds
 
     try:
         return Bounds(pool_gain=pool, tpot_loss=tpot, ttft_loss=ttft, throughput_loss=throughput)

@@ -66,9 +66,7 @@ def document(asked: Asked, found: Explanation) -> dict[str, Any]:
         "notes": list(found.notes),
         "gates": list(asked.gates),
         "running": asked.running,
-        "predicted_and_logged": [
-            {"figure": one.name, "predicted": round(one.predicted, 3), "logged": one.logged} for one in asked.figures
-        ],
+        "predicted_and_logged": [one.document() for one in asked.figures],
     }
 
 

@@ -36,8 +36,7 @@ def show(out: Console, asked: Asked, found: Explanation, everything: bool, by_na
     if asked.running:
         out.print(f"  runs now: {asked.running}")
     for one in asked.figures:
-        off = f"{one.off:+.1%}"
-        out.print(f"    {one.name}: predicted {one.predicted:,.4g}, logged {one.logged:,.4g} ({off})")
+        out.print(f"    [yellow]finding[/] {one.finding}" if one.far else f"    {one}", soft_wrap=True)
     _rejected(out, found.rejected if everything else telling(found.rejected, OTHERS, each=2))
     out.print("\nNot used:")
     for one in found.unused:

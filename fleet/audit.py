@@ -1,12 +1,14 @@
 """One audit as a whole: what was looked at, and what is not as it should be."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from fleet.drift import Case, Drift
 from fleet.frozen import Frozen
 from fleet.nodes.running import MASK
 from fleet.plan import NodeView
+from fleet.releases.current import Figure, side_by_side
 from fleet.verdict import Verdict
 
 
@@ -41,6 +43,17 @@ class Audit(Frozen):
         kinds = {drift.kind for drift in self.of(node)}
         return "drift" if "drift" in kinds else "unknown" if kinds else "clean"
 
+    @cached_property
+    def figures(self) -> dict[str, tuple[Figure, ...]]:
+        """Place (`a1/glm`) -> its memory as predicted beside as logged; nothing where either is not known."""
+        told = {f"{case.plan.node.name}/{case.plan.service.name}": side_by_side(case.plan) for case in self.cases}
+        return {place: found for place, found in told.items() if found}
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Predictions that were off. No drift: the node is as it should be, and the ledger is not."""
+        return tuple(f"{place}: {one.finding}" for place, figures in self.figures.items() for one in figures if one.far)
+
     def without(self, secrets: Iterable[str]) -> "Audit":
         """The same with these values masked: somebody may have put one where a node prints it."""
         values = sorted((value for value in secrets if len(value) >= 4), key=len, reverse=True)
@@ -73,20 +86,21 @@ class Audit(Frozen):
             ],
             "drifts": [drift.model_dump() for drift in self.drifts],
             "verdicts": [verdict.model_dump() for verdict in self.verdicts],
+            "findings": list(self.findings),
         }
 
     def _services(self, node: str) -> list[dict[str, Any]]:
-        return [_service(case) for case in self.cases if case.plan.node.name == node]
+        return [self._service(case) for case in self.cases if case.plan.node.name == node]
 
-
-def _service(case: Case) -> dict[str, Any]:
-    lies = case.installed
-    unit = lies.unit if lies else None
-    return {
-        "service": case.plan.service.name,
-        "layout": str(case.plan.layout),
-        "release": lies.current if lies else None,
-        "wanted": case.release.id,
-        "unit": unit.active if unit else None,
-        "restarts": unit.restarts if unit else None,
-    }
+    def _service(self, case: Case) -> dict[str, Any]:
+        lies, name = case.installed, case.plan.service.name
+        unit = lies.unit if lies else None
+        return {
+            "service": name,
+            "layout": str(case.plan.layout),
+            "release": lies.current if lies else None,
+            "wanted": case.release.id,
+            "unit": unit.active if unit else None,
+            "restarts": unit.restarts if unit else None,
+            "predicted_and_logged": [one.document() for one in self.figures.get(f"{case.plan.node.name}/{name}", ())],
+        }

@@ -18,6 +18,7 @@ def print_audit(out: Console, found: Audit, checks: int) -> None:
     print_table(out, "Audit", ("node", "service", "unit", "release", "layout", "state"), _rows(found))
     for drift in found.drifts:
         _print_drift(out, drift)
+    _print_figures(out, found)
     gates = len({verdict.gate for verdict in found.verdicts})
     out.print(f"\n{_summary(found)}; {checks} checks and {gates} gates, nothing was changed", soft_wrap=True)
 
@@ -50,6 +51,14 @@ def _print_drift(out: Console, drift: Drift) -> None:
         out.print(f"           [{head}]{escape(line)}[/]", soft_wrap=True)
     if len(drift.diff) > LINES:
         out.print(f"           ... {len(drift.diff) - LINES} more lines", style="dim")
+
+
+def _print_figures(out: Console, found: Audit) -> None:
+    """Predicted beside logged: a line a service, and each prediction that is off."""
+    for place, figures in found.figures.items():
+        out.print(f" memory  {escape(place)}: {'; '.join(map(str, figures))}", soft_wrap=True, highlight=False)
+    for finding in found.findings:
+        out.print(f"[yellow]finding[/]  {escape(finding)}", soft_wrap=True, highlight=False)
 
 
 def _summary(found: Audit) -> str:

@@ -12,9 +12,11 @@ from gevent.pool import Pool
 
 from declare.invocation import Invocation
 from facts.shell import run
+from fleet.ledger.started import Started
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
 from fleet.releases.command import NODE_SCRIPT
+from fleet.releases.current import Figure, current_plan, side_by_side, started_of
 from operations.prepare import hosts_of, observe, probe_folders, secrets_of
 from operations.proof import found_before, measured_then, now_and_then
 from operations.report_file import writable
@@ -45,6 +47,12 @@ class Row:
     """What the engine said of its cache when it was proven."""
     gpus: tuple[dict[str, int], ...] = ()
     """Memory that is free on each GPU, in MiB, as the node was looked at before the probes."""
+    started: Started | None = None
+    """What its log and nvidia-smi said of its memory when it was proven."""
+    figures: tuple[Figure, ...] = ()
+    """What was predicted, beside what it logged."""
+    context: int | None = None
+    """Tokens that a request of this release may have."""
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -55,6 +63,9 @@ class Row:
             "endpoint": self.endpoint,
             "measured": self.measured,
             "gpus": list(self.gpus),
+            "started": self.started.model_dump(mode="json") if self.started else None,
+            "predicted_and_logged": [one.document() for one in self.figures],
+            "max_model_len": self.context,
             "evidence": [item.model_dump(mode="json") for item in self.evidence],
         }
 
@@ -148,7 +159,19 @@ def _row(host: "Host", plan: Plan, invocation: Invocation, when: str) -> Row:
         for gpu in (plan.facts.nvidia.gpus if plan.facts else ())
         if gpu.memory_mib is not None and gpu.memory_used_mib is not None
     ]
-    row = Row(node, service, lies.current, endpoint.url, tuple(evidence), measured_then(lies.proof), tuple(free))
+    running = current_plan(plan)
+    row = Row(
+        node,
+        service,
+        lies.current,
+        endpoint.url,
+        tuple(evidence),
+        measured_then(lies.proof),
+        tuple(free),
+        started_of(plan),
+        side_by_side(plan),
+        running.service.max_model_len if running else None,
+    )
     return _kept(host, row, lies, when)
 
 
@@ -183,6 +206,12 @@ def show(found: Found, invocation: Invocation) -> None:
     """The table for people, JSON where `--json` asks for it, and the files."""
     names = ["node", "service", "release", "probe", "status", "wanted", "found"]
     print_table(console(invocation.json), "Verify", names, list(_lines(found.rows)))
+    for row in found.rows:
+        for one in row.figures:
+            if one.far:
+                console(invocation.json).print(
+                    f"finding: {row.service} on {row.node}: {one.finding}", markup=False, soft_wrap=True
+                )
     text = json.dumps(found.document(), indent=1, ensure_ascii=False)
     if invocation.json:
         print(text)

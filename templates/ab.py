@@ -38,6 +38,8 @@ def markdown(document: Mapping[str, Any]) -> str:
         f"|{' --- |' * len(_HEAD)}",
         *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in _rows(document)),
     ]
+    found = [f"- {text}" for text in document["findings"]]
+    lines += ["", "Predictions that were more than 2 % off:", "", *found] if found else []
     return "\n".join(lines) + "\n"
 
 
@@ -54,12 +56,14 @@ def page(document: Mapping[str, Any], control: Mapping[str, Any], arm: Mapping[s
             ("output tokens/s", "output_tokens_per_s"),
         )
     )
+    found = "".join(f"<li>{escape(text)}</li>" for text in document["findings"])
+    found = f"<h2>Predictions that were more than 2 % off</h2><ul>{found}</ul>" if found else ""
     about = f"Control {escape(document['control'])} (blue), arm {escape(document['arm'])} (orange): "
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
         f"<p>{about}<code>{escape(' '.join(document['data']))}</code></p>{plots}"
-        f"<table><tr>{head}</tr>{body}</table></html>\n"
+        f"<table><tr>{head}</tr>{body}</table>{found}</html>\n"
     )
 
 

@@ -17,6 +17,7 @@ from fleet.drift import Case, checks
 from fleet.known import Undecidable
 from fleet.ledger.prediction import Prediction, prediction
 from fleet.plan import NodeView
+from fleet.releases.current import side_by_side
 from templates.drawing import draw
 
 HERE = Path(__file__).parent / "audit"
@@ -120,6 +121,7 @@ def _service(case: Case) -> dict[str, Any]:
         ("context", f"{service.max_model_len:,} tokens, KV cache {service.kv_cache_dtype}"),
         ("KV pool", _pool(case)),
         ("predicted pool", str(expected) if expected else "the ledger cannot tell"),
+        *(("finding" if one.far else "as logged", one.finding or str(one)) for one in side_by_side(case.plan)),
         ("proof", str(case.proof.get("summary") or "none") + (f", {when}" if (when := case.proof.get("when")) else "")),
     ]
     return {"name": service.name, "facts": facts, **_bars(case, expected)}

@@ -78,6 +78,7 @@ class Level(Frozen):
             "samples": {
                 "ttft_s": [round(each.first_token_s, 5) for each in self.requests],
                 "tpot_s": [round(value, 5) for value in per_token],
+                "e2e_s": [round(each.seconds, 5) for each in self.requests],
             },
         }
         return found

@@ -162,6 +162,10 @@ def _requests(new: Capacity) -> str:
     return f"resident requests of {new.max_model_len:,} tokens: {new.resident(new.max_model_len)}"
 
 
+FAR = 0.02
+"""Share from which on a prediction is off: a finding wherever it is shown."""
+
+
 class Figure(Frozen):
     """One figure of the running release: as it was predicted before anything was measured, and as the engine logged it.
 
@@ -176,6 +180,33 @@ class Figure(Frozen):
     def off(self) -> float:
         """Share by which the prediction is too large."""
         return self.predicted / self.logged - 1
+
+    @property
+    def far(self) -> bool:
+        """Is the prediction further off than it should be?"""
+        return abs(self.off) > FAR
+
+    @property
+    def finding(self) -> str | None:
+        """What is wrong with the prediction; None where it is near enough."""
+        return f"{self}: want within {FAR:.0%}" if self.far else None
+
+    def __str__(self) -> str:
+        predicted, logged = (
+            f"{value:,.0f}" if self.name.endswith("tokens") else f"{value:,.2f}"
+            for value in (self.predicted, self.logged)
+        )
+        return f"{self.name}: predicted {predicted}, logged {logged} ({self.off:+.1%})"
+
+    def document(self) -> dict[str, str | float | bool]:
+        """For machines. `off`: a share."""
+        return {
+            "figure": self.name,
+            "predicted": round(self.predicted, 3),
+            "logged": self.logged,
+            "off": round(self.off, 5),
+            "finding": self.far,
+        }
 
 
 def side_by_side(plan: Plan) -> tuple[Figure, ...]:

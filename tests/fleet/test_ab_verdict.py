@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleet.proof.ab import Bounds, Verdict, verdict
+from fleet.proof.ab.verdict import Bounds, Verdict, verdict
 
 
 def evidence(probe: str, passed: bool = True, **details: Any) -> dict[str, Any]:
@@ -112,3 +112,42 @@ def test_the_tightest_gpu_is_told_and_no_mean() -> None:
     lines = {line.name: line for line in verdict(before, after, Bounds()).lines}
     assert lines["tightest GPU free (MiB)"].arm == "900"
     assert lines["GPU 5 free (MiB)"].difference == "-3,100"
+
+
+def foretold(figure: str, predicted: float, logged: float) -> dict[str, Any]:
+    off = predicted / logged - 1
+    return {"figure": figure, "predicted": predicted, "logged": logged, "off": off, "finding": abs(off) > 0.02}
+
+
+def test_what_was_predicted_stands_beside_what_was_logged_and_a_wrong_prediction_is_a_finding() -> None:
+    before = arm(predicted_and_logged=[foretold("pool, tokens", 1000, 1000)])
+    after = arm(predicted_and_logged=[foretold("pool, tokens", 1100, 1000), foretold("KV of stage 0, GiB", 5.1, 5.05)])
+    found = verdict(before, after, Bounds())
+    lines = {line.name: line for line in found.lines}
+    pool = lines["pool, tokens: logged (predicted)"]
+    assert (pool.control, pool.arm, pool.difference, pool.holds) == ("1,000 (1,000)", "1,000 (1,100)", "+0.0 %", None)
+    kept = lines["KV of stage 0, GiB: logged (predicted)"]
+    assert (kept.control, kept.arm) == ("unknown", "5.05 (5.10)")
+    assert found.findings == ("arm: pool, tokens: predicted 1,100, logged 1,000 (+10.0%)",)
+    assert found.adopt, "that the ledger was wrong is not the arm's fault"
+
+
+def test_graphs_and_the_longest_request_are_told() -> None:
+    before = arm(max_model_len=512, started={"ranks": [{"process": "Worker_PP0", "cuda_graph_gib": 0.4}]})
+    after = arm(max_model_len=4096, started={"ranks": [{"process": "Worker_PP0", "cuda_graph_gib": 0.55}]})
+    lines = {line.name: line for line in verdict(before, after, Bounds()).lines}
+    assert (lines["graphs of Worker_PP0 (GiB)"].control, lines["graphs of Worker_PP0 (GiB)"].arm) == ("0.40", "0.55")
+    longest = lines["longest request (tokens)"]
+    assert (longest.control, longest.arm, longest.difference) == ("512", "1,000", "+488"), "no more than the pool holds"
+
+
+def test_where_both_are_degraded_alike_the_comparison_decides() -> None:
+    """A model that decays in a quarter of its answers on either cut is no worse on the other one."""
+    arms = [arm(bad=10), arm(bad=12), arm(bad=25)]
+    for one in arms:
+        one["evidence"][1] |= {"passed": False, "degraded": True}
+    assert verdict(arms[0], arms[1], Bounds()).adopt
+    assert broken(verdict(arms[0], arms[2], Bounds())) == ["degenerate answers"]
+    assert "probe degeneration" in broken(verdict(arm(), arms[0], Bounds()))
+    arms[1]["evidence"][1]["degraded"] = False
+    assert "probe degeneration" in broken(verdict(arms[0], arms[1], Bounds())), "it failed"

@@ -172,7 +172,11 @@ def test_prediction_and_measurement_stand_side_by_side() -> None:
     stages = {f"{what} of stage {stage}, GiB" for what in ("weights", "KV") for stage in (0, 1)}
     assert set(figures) == {*stages, "pool, tokens"}
     assert abs(figures["weights of stage 0, GiB"].off) < 0.03
-    assert figures["pool, tokens"].logged == 597_760
+    pool = figures["pool, tokens"]
+    assert pool.logged == 597_760
+    assert str(pool) == "pool, tokens: predicted 562,752, logged 597,760 (-5.9%)"
+    assert pool.far and pool.finding == f"{pool}: want within 2%"
+    assert figures["weights of stage 0, GiB"].finding is None
 
 
 def test_a_difference_carries_its_capacity_and_no_digest_depends_on_it() -> None:
