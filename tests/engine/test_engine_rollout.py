@@ -163,13 +163,91 @@ def test_two_stages_give_the_same_answer_and_the_pool_of_the_larger_one(site: Ro
     assert logprobs == pytest.approx(ONE_STAGE[0][1], abs=0.02)
 
 
-def test_another_partition_is_a_new_release_with_its_own_pool(site: RolloutSite, engine_python: Path) -> None:
-    before = site.state("a1", "tiny")["current"]
-    ran = rolled(site, engine_python, layout={"tp": 1, "pp": 2, "partition": [2, 2]})
-    proven(site, ran, "TP1/PP2", "2,2")
+ASKED = ("--probes", "smoke,degeneration,quality,speed", "--trials", "8", "--seconds", "400")
+OTHER = ("--data", "partition=2,2")
+SHARED = ("--tpot-loss", "100000")
+"""The cores of the machine that tests are shared: how fast an arm is decides nothing here."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the A/B of this file is kept."""
+    return tmp_path_factory.mktemp("ab") / "tiny"
+
+
+def ab(site: RolloutSite, verb: str, folder: Path, *words: str) -> Ran:
+    return site.fleet_command("ab", verb, "tiny", "a1", "--folder", str(folder), *words, timeout=LIMIT_S)
+
+
+def verdict(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
+    return document
+
+
+def test_an_ab_between_two_partitions_step_by_step(site: RolloutSite, engine_python: Path, folder: Path) -> None:
+    """Preflight and control touch nothing; the arm is booted, asked, judged, and the control put back."""
+    before = site.state("a1", "tiny")
+    for verb, words in (("preflight", OTHER), ("control", ASKED)):
+        ran = ab(site, verb, folder, *words)
+        assert ran.code == 0, ran.out[-4000:]
+    assert site.state("a1", "tiny") == before, "nothing was touched"
+    ran = ab(site, "boot", folder)
+    assert ran.code == 0, ran.out[-4000:]
+    assert site.state("a1", "tiny")["previous"] == before["current"]
     assert pool(site) == predicted(site, 2, 2) == 2_097_152
-    assert site.state("a1", "tiny")["previous"] == before
     assert said(site)[1] == pytest.approx(ONE_STAGE[0][1], abs=0.02)
+    ran = ab(site, "verify", folder, *ASKED)
+    assert ran.code == 0, ran.out[-4000:]
+    ran = ab(site, "verdict", folder, "--pool-gain", "60", *SHARED)
+    assert ran.code == 2 and "verdict: go back: KV pool (tokens)" in ran.plain, ran.out[-4000:]
+    ran = ab(site, "restore", folder)
+    assert ran.code == 0, ran.out[-4000:]
+    now = site.state("a1", "tiny")
+    assert (now["current"], now["active"]) == (before["current"], "active")
+
+
+def test_the_verdict_tells_every_figure_of_a_real_engine(folder: Path) -> None:
+    told = verdict(folder)
+    lines = {line["name"]: line for line in told["lines"]}
+    size = lines["KV pool (tokens)"]
+    assert (size["control"], size["arm"], size["difference"], size["holds"]) == (
+        "1,398,016",
+        "2,097,152",
+        "+50.0 %",
+        False,
+    )
+    assert lines["pool, tokens: logged (predicted)"]["arm"] == "2,097,152 (2,097,152)"
+    assert lines["longest request (tokens)"]["arm"] == "1,024"
+    assert (lines["probe smoke"]["control"], lines["probe smoke"]["arm"]) == ("passed", "passed")
+    assert lines["probe speed"]["arm"] == "passed"
+    for name in ("TTFT P99 at 1 at once (ms)", "TPOT P50 at 16 at once (ms)", "tokens/s at 8 at once"):
+        assert float(lines[name]["control"]) > 0 and lines[name]["significance"].startswith("p = "), lines[name]
+    assert lines["answer length (tokens, P50)"]["significance"].startswith("p = ")
+    assert " of 8 bad" in lines["degenerate answers"]["arm"]
+    assert "| KV pool (tokens) | 1,398,016 | 2,097,152 | +50.0 % |" in (folder / "verdict.md").read_text()
+    page = (folder / "verdict.html").read_text()
+    assert page.count("<svg") == 3 and page.count("<rect class=a") == 3 * 4
+
+
+def test_an_ab_goes_on_where_it_was_and_adopts_the_larger_pool(
+    site: RolloutSite, engine_python: Path, folder: Path
+) -> None:
+    """The control is not asked again; what is then declared is what runs."""
+    before, asked = site.state("a1", "tiny")["current"], (folder / "control.json").stat().st_mtime_ns
+    ran = ab(site, "run", folder, *ASKED, "--pool-gain", "40", *SHARED)
+    assert ran.code == 0 and "verdict: adopt" in ran.plain, ran.out[-4000:]
+    assert (folder / "control.json").stat().st_mtime_ns == asked
+    declare(site, engine_python, layout={"tp": 1, "pp": 2, "partition": [2, 2]})
+    ran = site.deploy(timeout=LIMIT_S)
+    assert ran.code == 0 and "Nothing to change" in ran.plain, ran.out[-4000:]
+    assert site.state("a1", "tiny")["previous"] == before
+
+
+def test_verify_asks_what_runs(site: RolloutSite) -> None:
+    ran = site.pyinfra(
+        "verify.py", "--data", "probes=smoke,heartbeat", "--data", f"history={site.root}", timeout=LIMIT_S
+    )
+    assert ran.code == 0 and "10 checks as wanted" in ran.plain, ran.out[-4000:]
 
 
 def test_an_engine_that_is_healthy_and_answers_500_is_taken_back(site: RolloutSite, engine_python: Path) -> None:
