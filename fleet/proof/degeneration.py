@@ -53,7 +53,7 @@ def judge(text: str, finish_reason: str | None, max_tokens: int | None = None) -
     """
     text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text that can be shown
     ended = finish_reason in ENDED
-    checks: list[Callable[[str, bool], str | None]] = [_loop, _closed, _nothing_new, _markers]
+    checks: list[Callable[[str, bool], str | None]] = [_loop, _closed, _nothing_new, _markers, _same_call]
     if not text.strip(_UNSEEN):
         limit = f"{max_tokens} tokens" if max_tokens else "all tokens that it was allowed"
         if ended:
@@ -183,6 +183,19 @@ def _markers(text: str, ended: bool) -> str | None:
     prose = re.sub(r"```.*?(?:```|\Z)|`[^`\n]*`", "", text, flags=re.DOTALL)
     found = _MARKER.findall(prose)
     return f"goes on past its end: {len(found)} times {found[0]}" if not ended and len(found) >= 3 else None
+
+
+_CALL = re.compile(r"<(tool_call|function_call|invoke)\b.*?</\1>", re.DOTALL)
+_ID = re.compile(r"\b(?:[a-z]+[_-])?(?=\w*\d)[0-9a-zA-Z]{6,}\b")
+_CALLS = 8
+
+
+def _same_call(text: str, ended: bool) -> str | None:
+    """One call of a tool after the other, the same each time but for its id, and nothing was waited for."""
+    calls = [_ID.sub("#", match[0]) for match in _CALL.finditer(text)][-2 * _CALLS :]
+    if len(calls) >= _CALLS and len(set(calls)) == 1:
+        return f"the last {len(calls)} calls are the same: {_quoted(calls[0])}"
+    return None
 
 
 def _quoted(unit: str) -> str:

@@ -18,6 +18,25 @@ _LONGEST = 40_000
 """Characters at the end that are looked at for a period: an answer of some 10,000 tokens."""
 
 
+_ORDINAL = re.compile(
+    r"(?:(?<=第)|(?:(?<=^)|(?<=[\n。]))(?=[^\n。]{1,5}[、.．:：]))[零〇一二三四五六七八九十百]{1,5}",
+    re.MULTILINE,
+)
+"""A Chinese numeral that counts: behind 第, or before the mark behind the number of an entry."""
+_CHINESE = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0}
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    """A Chinese numeral below a thousand in digits; as it is where it is none."""
+    total, now = 0, 0
+    for sign in match[0]:
+        if sign in "十百":
+            total, now = total + (now or 1) * (10 if sign == "十" else 100), 0
+        else:
+            now = now * 10 + _CHINESE[sign]
+    return str(total + now)
+
+
 def words(text: str) -> list[str]:
     """Words and numbers in small letters; each character of a script without spaces is one."""
     return [word.lower() for word in _WORD.findall(text)]
@@ -40,6 +59,7 @@ def without_counters(text: str) -> str:
     counters side by side are what was asked for (`{"id": 7, "name": "user7"}`), so there only a single one is taken.
     What counts down in several places comes to its end by itself, as a song of ten bottles does: it is left too.
     """
+    text = _ORDINAL.sub(_in_digits, text)
     found = list(_predicted(text))
     places = {place for place, _ in found}
     if len(places) > 1 and (structured(text) or _SQL.search(text) or _falls([int(match[0]) for _, match in found])):

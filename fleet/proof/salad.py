@@ -20,6 +20,10 @@ FEWEST = 80
 """Fewer words than this say nothing."""
 LOW_ENTROPY = 4.2
 """Bits a word. English prose of 100 words has 6 and more, a poem with refrains 5, forty words at random 5.3."""
+_VERSE = 200
+"""Words below which a song for children has as few different ones, in an order of their own."""
+_SHARE = 0.11
+"""Of different words among the last: a list of capitals in one form of words has 0.18, a lecture 0.3 and more."""
 _DETERMINERS = frozenset({"the", "a", "an"})
 _NEVER_AFTER = frozenset(
     {
@@ -36,7 +40,7 @@ _FUNCTION = _NEVER_AFTER | frozenset(
     "out", "all", "one", "some", "any", "more", "just", "like",
     }
 )  # fmt: skip
-_PLAIN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[.,!?]?")
+_PLAIN = re.compile(r"[#@]?[^\W\d_]+(?:['’-][^\W\d_]+)*[.,!?]?")
 
 
 def salad(text: str, ended: bool = False) -> str | None:
@@ -45,7 +49,7 @@ def salad(text: str, ended: bool = False) -> str | None:
         why = _few_words(text, ended) or _no_grammar(text) or _scripts_mixed(text) or _no_words(text)
         if why is not None:
             return why
-    return _no_characters(text) or _letters_mixed(text)
+    return _no_characters(text) or _garbled(text) or _unbroken(text, ended) or _letters_mixed(text)
 
 
 def _no_characters(text: str) -> str | None:
@@ -53,6 +57,39 @@ def _no_characters(text: str) -> str | None:
     tail = text[-_LETTERS:]
     bad = sum(unicodedata.category(one) in ("Cc", "Co", "Cn", "Cs") for one in tail if one not in "\n\r\t\x1b")
     return f"{bad} of the last {len(tail)} characters stand for nothing" if bad >= max(40, 0.1 * len(tail)) else None
+
+
+_GARBLED = re.compile(
+    "[\u00c2\u00c3\u00c4\u00c5\u00ce\u00cf\u00d0\u00d1\u00d8\u00d9\u00e2\u00ef\u00f0]"
+    "[\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122]+"
+)
+"""The bytes of one character in UTF-8, each read as a character of its own (Latin-1, Windows-1252)."""
+_TOKENS = re.compile(r"[\u0120\u010a\u2581]")
+"""What vocabularies of tokens write for a blank and the end of a line; the first two are capitals of Maltese."""
+
+
+def _garbled(text: str) -> str | None:
+    """Text that was decoded in the wrong way, or not at all: some of it may be quoted, no answer is made of it."""
+    tail = text[-_LETTERS:]
+    wrong = sum(len(part) for part in _GARBLED.findall(tail))
+    if wrong >= 80 and wrong > 0.25 * len(tail):
+        return f"{wrong} of the last {len(tail)} characters are bytes of others"
+    marks = len(_TOKENS.findall(tail))
+    return f"{marks} marks of the vocabulary within the last {len(tail)} characters" if marks >= 20 else None
+
+
+def _unbroken(text: str, ended: bool) -> str | None:
+    """Letters without end, no blank between them: no word is so long, and what is encoded has digits or capitals."""
+    piece = text[-2000:].split()[-1] if text.split() else ""
+    if ended or len(piece) < 400 or unspaced(piece) or "://" in piece:
+        return None
+    small, digits = sum(one.islower() for one in piece), sum(one.isdigit() for one in piece)
+    if small < 0.5 * len(piece) or digits > 0.02 * len(piece) or len(_BRACKETS.findall(piece)) > 0.1 * len(piece):
+        return None
+    return f"{len(piece)} characters without a blank"
+
+
+_BRACKETS = re.compile(r"[(){}\[\]<>=;:,/]")
 
 
 def _entropy(items: Sequence[str]) -> float:
@@ -70,7 +107,7 @@ def _running_words(text: str) -> list[str]:
     lines = tail.count("\n")
     if len(plain) < 0.9 * len(pieces) or listed > 0.4 * len(plain) or lines > 0.25 * max(1, len(pieces)):
         return []
-    found = [piece.strip(".,!?").lower() for piece in plain]
+    found = [piece.strip(".,!?#@").lower() for piece in plain]
     upper = sum(piece.isupper() for piece in plain)
     short = sum(len(word) < 3 for word in found)
     return [] if upper > 0.5 * len(found) or short > 0.6 * len(found) else found
@@ -92,8 +129,11 @@ def _few_words(text: str, ended: bool) -> str | None:
     if len(found) < FEWEST:
         return None
     bits = _entropy(found)
-    if bits < LOW_ENTROPY and not (ended and _ordered(found)):
+    verse = bits >= 3.5 and len(found) < _VERSE and not _independent(found, 0.75)
+    if bits < LOW_ENTROPY and not verse and not (ended and _ordered(found)):
         return f"the last {len(found)} words carry {bits:.1f} bits each: {len(set(found))} different ones"
+    if not ended and len(found) >= 250 and len(set(found)) <= _SHARE * len(found):
+        return f"the last {len(found)} words are {len(set(found))} different ones"
     marks = sum(text[-8 * len(found) :].count(mark) for mark in ".,;:!?。，")
     sparse = len(found) >= 150 and len(set(found)) < 0.33 * len(found) and marks < 0.04 * len(found)
     if sparse and _independent(found) and not unspaced(text[-TAIL:]):
@@ -101,12 +141,12 @@ def _few_words(text: str, ended: bool) -> str | None:
     return None
 
 
-def _independent(found: Sequence[str]) -> bool:
+def _independent(found: Sequence[str], share: float = 0.92) -> bool:
     """Does each word come without regard to the one before? As many different pairs then as chance alone gives."""
     total = len(found)
     shares = [n / total for n in Counter(found).values()]
     by_chance = sum(1 - math.exp(-total * a * b) for a in shares for b in shares)
-    return len(set(pairwise(found))) > 0.92 * by_chance
+    return len(set(pairwise(found))) > share * by_chance
 
 
 def _ordered(found: Sequence[str]) -> bool:
@@ -150,6 +190,13 @@ _MIXED = (0, 3)
 """Latin and Chinese or Japanese: letters of both stand side by side in formulas and names."""
 
 
+def _odd_mixture(piece: str) -> bool:
+    """Scripts within one word that no language puts there: `APIを`, `GPU에서` and `API-интерфейс` are usual ones."""
+    kinds = {n for n, script in enumerate(_SCRIPTS) if script.search(piece)}
+    usual = {0} < kinds and (kinds <= {0, 3} or kinds <= {0, 4} or (len(kinds) == 2 and "-" in piece))
+    return len(kinds) > 1 and not usual
+
+
 def _scripts_mixed(text: str) -> str | None:
     """Three scripts and more that alternate from word to word: no glossary does that without marks between them."""
     pieces = [piece for piece in text[-12 * TAIL :].split(" ")[-TAIL:] if piece]
@@ -158,7 +205,7 @@ def _scripts_mixed(text: str) -> str | None:
     if len(known) < 40:
         return None
     changes = sum(a != b for a, b in pairwise(known))
-    inside = sum(sum(bool(script.search(piece)) for script in _SCRIPTS) > 1 for piece in pieces)
+    inside = sum(map(_odd_mixture, pieces))
     plenty = sum(n >= 0.05 * len(known) for n in Counter(known).values())
     if plenty >= 3 and changes > 0.5 * len(known) and text.count("\n") < 0.1 * len(pieces):
         return f"{plenty} scripts alternate within the last {len(pieces)} words"

@@ -8,7 +8,7 @@ from labelled.tongues import ENGLISH
 
 def go(rng: random.Random) -> str:
     names = rng.sample(ANIMALS, 6)
-    return "package store\n\nimport \"errors\"\n\n" + "\n\n".join(
+    return 'package store\n\nimport "errors"\n\n' + "\n\n".join(
         f"func (s *Store) Get{name.title()}(id int) (*{name.title()}, error) {{\n\trow, ok := s.{name}s[id]\n\tif !ok {{\n"
         f'\t\treturn nil, errors.New("{name} not found")\n\t}}\n\treturn row, nil\n}}'
         for name in names
@@ -17,7 +17,12 @@ def go(rng: random.Random) -> str:
 
 def rust(rng: random.Random) -> str:
     arms = "\n".join(f"            Self::{name.title()} => {rng.randint(1, 900)}," for name in rng.sample(ANIMALS, 12))
-    return "```rust\nimpl Kind {\n    fn weight(&self) -> u32 {\n        match self {\n" + arms + "\n        }\n    }\n}\n```\n" + ENGLISH.text(rng, 2)
+    return (
+        "```rust\nimpl Kind {\n    fn weight(&self) -> u32 {\n        match self {\n"
+        + arms
+        + "\n        }\n    }\n}\n```\n"
+        + ENGLISH.text(rng, 2)
+    )
 
 
 def java(rng: random.Random) -> str:
@@ -31,39 +36,56 @@ def java(rng: random.Random) -> str:
 
 def css(rng: random.Random) -> str:
     return "\n".join(
-        f".{rng.choice(COLOURS)}-{n} {{\n  color: #{rng.randrange(16**6):06x};\n  margin: {rng.randint(0, 40)}px;\n  padding: {rng.randint(0, 40)}px;\n}}" for n in range(25)
+        f".{rng.choice(COLOURS)}-{n} {{\n  color: #{rng.randrange(16**6):06x};\n  margin: {rng.randint(0, 40)}px;\n  padding: {rng.randint(0, 40)}px;\n}}"
+        for n in range(25)
     )
 
 
 def shell(rng: random.Random) -> str:
-    return "```bash\nset -euo pipefail\n" + "\n".join(
-        f'mkdir -p "/srv/{town.lower()}" && rsync -a "host{rng.randint(1, 90)}:/data/{rng.choice(ANIMALS)}/" "/srv/{town.lower()}/"' for town in TOWNS
-    ) + "\n```"
+    return (
+        "```bash\nset -euo pipefail\n"
+        + "\n".join(
+            f'mkdir -p "/srv/{town.lower()}" && rsync -a "host{rng.randint(1, 90)}:/data/{rng.choice(ANIMALS)}/" "/srv/{town.lower()}/"'
+            for town in TOWNS
+        )
+        + "\n```"
+    )
 
 
 def dockerfile(rng: random.Random) -> str:
     return "FROM debian:bookworm\n" + "\n".join(
-        rng.choice((f"RUN apt-get install -y lib{rng.choice(ANIMALS)}{rng.randint(1, 9)}", f"COPY {rng.choice(ANIMALS)}/ /opt/{rng.choice(COLOURS)}/", f"ENV {rng.choice(COLOURS).upper()}={rng.randint(1, 99)}"))
+        rng.choice(
+            (
+                f"RUN apt-get install -y lib{rng.choice(ANIMALS)}{rng.randint(1, 9)}",
+                f"COPY {rng.choice(ANIMALS)}/ /opt/{rng.choice(COLOURS)}/",
+                f"ENV {rng.choice(COLOURS).upper()}={rng.randint(1, 99)}",
+            )
+        )
         for _ in range(30)
     )
 
 
 def verilog(rng: random.Random) -> str:
-    return "module dec(input [4:0] a, output reg [6:0] y);\nalways @(*) case (a)\n" + "\n".join(
-        f"  5'd{n}: y = 7'b{rng.randrange(128):07b};" for n in range(32)
-    ) + "\nendcase\nendmodule"
+    return (
+        "module dec(input [4:0] a, output reg [6:0] y);\nalways @(*) case (a)\n"
+        + "\n".join(f"  5'd{n}: y = 7'b{rng.randrange(128):07b};" for n in range(32))
+        + "\nendcase\nendmodule"
+    )
 
 
 def assembly(rng: random.Random) -> str:
     ops = ("mov", "add", "sub", "xor", "cmp", "and", "lea", "imul")
     regs = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9")
-    return "\n".join(f"    {rng.choice(ops)} {rng.choice(regs)}, {rng.choice((*regs, str(rng.randint(1, 255))))}" for _ in range(60))
+    return "\n".join(
+        f"    {rng.choice(ops)} {rng.choice(regs)}, {rng.choice((*regs, str(rng.randint(1, 255))))}" for _ in range(60)
+    )
 
 
 def abnf(rng: random.Random) -> str:
     names = [f"{a}-{b}" for a in rng.sample(COLOURS, 6) for b in rng.sample(ANIMALS, 4)]
     return "\n".join(
-        f"{name:<18} = {rng.choice(('1*', '*', '2*5', ''))}( {rng.choice(names)} / {rng.choice(names)} / %x{rng.randrange(256):02X}-{rng.randrange(256):02X} )" for name in names
+        f"{name:<18} = {rng.choice(('1*', '*', '2*5', ''))}( {rng.choice(names)} / {rng.choice(names)} / %x{rng.randrange(256):02X}-{rng.randrange(256):02X} )"
+        for name in names
     )
 
 
@@ -73,7 +95,10 @@ def svg_path(rng: random.Random) -> str:
 
 
 def hexdump(rng: random.Random) -> str:
-    return "\n".join(f"{n * 16:08x}  {rng.randbytes(8).hex(' ')}  {rng.randbytes(8).hex(' ')}  |{''.join(rng.choice('.abcdeXYZ019') for _ in range(16))}|" for n in range(40))
+    return "\n".join(
+        f"{n * 16:08x}  {rng.randbytes(8).hex(' ')}  {rng.randbytes(8).hex(' ')}  |{''.join(rng.choice('.abcdeXYZ019') for _ in range(16))}|"
+        for n in range(40)
+    )
 
 
 def access_log(rng: random.Random) -> str:
@@ -100,19 +125,29 @@ def java_trace(rng: random.Random) -> str:
 def heartbeat_log(rng: random.Random) -> str:
     lines = []
     for n in range(45):
-        text = "heartbeat ok" if rng.random() < 0.6 else f"request {rng.randrange(16**6):06x} took {rng.randint(2, 900)} ms"
+        text = (
+            "heartbeat ok"
+            if rng.random() < 0.6
+            else f"request {rng.randrange(16**6):06x} took {rng.randint(2, 900)} ms"
+        )
         lines.append(f"2025-03-12T06:{n // 4:02d}:{n * 15 % 60:02d}Z INFO {text}")
     return "\n".join(lines)
 
 
 def markdown_numbers(rng: random.Random) -> str:
     head = "| town | " + " | ".join(str(year) for year in range(2018, 2025)) + " |\n|" + " --- |" * 8
-    return head + "\n" + "\n".join(f"| {town} | " + " | ".join(f"{rng.uniform(0, 99):.1f}" for _ in range(7)) + " |" for town in TOWNS)
+    return (
+        head
+        + "\n"
+        + "\n".join(f"| {town} | " + " | ".join(f"{rng.uniform(0, 99):.1f}" for _ in range(7)) + " |" for town in TOWNS)
+    )
 
 
 def yes_no_table(rng: random.Random) -> str:
     return "| feature | free | team | enterprise |\n| --- | --- | --- | --- |\n" + "\n".join(
-        f"| {a} {b} | {rng.choice(('✓', '–'))} | {rng.choice(('✓', '–'))} | ✓ |" for a in COLOURS[:7] for b in ANIMALS[:4]
+        f"| {a} {b} | {rng.choice(('✓', '–'))} | {rng.choice(('✓', '–'))} | ✓ |"
+        for a in COLOURS[:7]
+        for b in ANIMALS[:4]
     )
 
 
@@ -134,16 +169,31 @@ def times_lines(rng: random.Random) -> str:
 
 
 def json_people(rng: random.Random) -> str:
-    rows = [f'  {{"id": {n}, "name": "{rng.choice(TOWNS)} {rng.choice(ANIMALS)}", "active": {rng.choice(("true", "false"))}, "score": null, "tags": ["{rng.choice(COLOURS)}"]}}' for n in range(1, 30)]
+    rows = [
+        f'  {{"id": {n}, "name": "{rng.choice(TOWNS)} {rng.choice(ANIMALS)}", "active": {rng.choice(("true", "false"))}, "score": null, "tags": ["{rng.choice(COLOURS)}"]}}'
+        for n in range(1, 30)
+    ]
     return "[\n" + ",\n".join(rows) + "\n]"
 
 
 def geojson(rng: random.Random) -> str:
-    return '{"type": "LineString", "coordinates": [' + ", ".join(f"[{rng.uniform(-9, 9):.5f}, {rng.uniform(40, 55):.5f}]" for _ in range(70)) + "]}"
+    return (
+        '{"type": "LineString", "coordinates": ['
+        + ", ".join(f"[{rng.uniform(-9, 9):.5f}, {rng.uniform(40, 55):.5f}]" for _ in range(70))
+        + "]}"
+    )
 
 
 def json_schema(rng: random.Random) -> str:
-    return '{"type": "object", "properties": {' + ", ".join(f'"{a}_{b}": {{"type": "{rng.choice(("string", "integer", "boolean"))}"}}' for a in COLOURS[:9] for b in ANIMALS[:3]) + "}}"
+    return (
+        '{"type": "object", "properties": {'
+        + ", ".join(
+            f'"{a}_{b}": {{"type": "{rng.choice(("string", "integer", "boolean"))}"}}'
+            for a in COLOURS[:9]
+            for b in ANIMALS[:3]
+        )
+        + "}}"
+    )
 
 
 def openapi(rng: random.Random) -> str:
@@ -164,32 +214,56 @@ def sudoku(rng: random.Random) -> str:
 
 def tree(rng: random.Random) -> str:
     return "project\n" + "\n".join(
-        f"├── {a}\n│   ├── __init__.py\n│   ├── {rng.choice(ANIMALS)}.py\n│   └── test_{rng.choice(ANIMALS)}.py" for a in rng.sample(COLOURS, 10)
+        f"├── {a}\n│   ├── __init__.py\n│   ├── {rng.choice(ANIMALS)}.py\n│   └── test_{rng.choice(ANIMALS)}.py"
+        for a in rng.sample(COLOURS, 10)
     )
 
 
 def chess(rng: random.Random) -> str:
-    return " ".join(f"{n}. {rng.choice('NBRQ')}{rng.choice('abcdefgh')}{rng.randint(1, 8)} {rng.choice('NBRQ')}{rng.choice('abcdefgh')}{rng.randint(1, 8)}" for n in range(1, 45))
+    return " ".join(
+        f"{n}. {rng.choice('NBRQ')}{rng.choice('abcdefgh')}{rng.randint(1, 8)} {rng.choice('NBRQ')}{rng.choice('abcdefgh')}{rng.randint(1, 8)}"
+        for n in range(1, 45)
+    )
 
 
 def fasta(rng: random.Random) -> str:
-    return "\n".join(f">seq{n}\n" + "".join(rng.choice("ACDEFGHIKLMNPQRSTVWY") for _ in range(180)) for n in range(1, 6))
+    return "\n".join(
+        f">seq{n}\n" + "".join(rng.choice("ACDEFGHIKLMNPQRSTVWY") for _ in range(180)) for n in range(1, 6)
+    )
 
 
 def gitlog(rng: random.Random) -> str:
-    return "\n".join(f"{rng.randrange(16**7):07x} {rng.choice(('fix', 'feat', 'docs', 'test', 'chore'))}({rng.choice(ANIMALS)}): {ENGLISH.sentence(rng).strip()[:-1].lower()}" for _ in range(35))
+    return "\n".join(
+        f"{rng.randrange(16**7):07x} {rng.choice(('fix', 'feat', 'docs', 'test', 'chore'))}({rng.choice(ANIMALS)}): {ENGLISH.sentence(rng).strip()[:-1].lower()}"
+        for _ in range(35)
+    )
 
 
 def mermaid(rng: random.Random) -> str:
-    return "```mermaid\ngraph TD\n" + "\n".join(f"    {rng.choice('ABCDEFGH')}{rng.randint(1, 9)}[{rng.choice(COLOURS)}] -->|{rng.choice(ANIMALS)}| {rng.choice('ABCDEFGH')}{rng.randint(1, 9)}" for _ in range(35)) + "\n```"
+    return (
+        "```mermaid\ngraph TD\n"
+        + "\n".join(
+            f"    {rng.choice('ABCDEFGH')}{rng.randint(1, 9)}[{rng.choice(COLOURS)}] -->|{rng.choice(ANIMALS)}| {rng.choice('ABCDEFGH')}{rng.randint(1, 9)}"
+            for _ in range(35)
+        )
+        + "\n```"
+    )
 
 
 def prometheus(rng: random.Random) -> str:
-    return "\n".join(f'http_requests_total{{method="{rng.choice(("get", "post"))}",path="/{name}",code="{code}"}} {rng.randint(0, 99999)}' for name in rng.sample(ANIMALS, 12) for code in (200, 404, 500))
+    return "\n".join(
+        f'http_requests_total{{method="{rng.choice(("get", "post"))}",path="/{name}",code="{code}"}} {rng.randint(0, 99999)}'
+        for name in rng.sample(ANIMALS, 12)
+        for code in (200, 404, 500)
+    )
 
 
 def parametrised(rng: random.Random) -> str:
-    return "@pytest.mark.parametrize(\n    ('n', 'want'),\n    [\n" + "\n".join(f"        ({rng.randint(-99, 99)}, {rng.randint(-99, 999)})," for _ in range(45)) + "\n    ],\n)"
+    return (
+        "@pytest.mark.parametrize(\n    ('n', 'want'),\n    [\n"
+        + "\n".join(f"        ({rng.randint(-99, 99)}, {rng.randint(-99, 999)})," for _ in range(45))
+        + "\n    ],\n)"
+    )
 
 
 def primes(rng: random.Random) -> str:
@@ -198,7 +272,14 @@ def primes(rng: random.Random) -> str:
 
 
 def latex_sum(rng: random.Random) -> str:
-    return "\\begin{align}\n" + " \\\\\n".join(f"S_{{{n}}} &= \\frac{{{rng.randint(1, 99)}}}{{{rng.randint(2, 99)}}} + \\frac{{{rng.randint(1, 99)}}}{{{rng.randint(2, 99)}}} x^{{{rng.randint(2, 9)}}}" for n in range(1, 25)) + "\n\\end{align}"
+    return (
+        "\\begin{align}\n"
+        + " \\\\\n".join(
+            f"S_{{{n}}} &= \\frac{{{rng.randint(1, 99)}}}{{{rng.randint(2, 99)}}} + \\frac{{{rng.randint(1, 99)}}}{{{rng.randint(2, 99)}}} x^{{{rng.randint(2, 9)}}}"
+            for n in range(1, 25)
+        )
+        + "\n\\end{align}"
+    )
 
 
 RECIPES: tuple[Recipe, ...] = (

@@ -14,11 +14,39 @@ def _until(rng: random.Random, unit: str, least: int = 900, most: int = 3500) ->
 
 
 def one_token(rng: random.Random) -> str:
-    return ENGLISH.text(rng, rng.randint(0, 5)) + " " + _until(rng, rng.choice((" the", "0", " and", ">", " I", "ла", "啊", "ก", "ا", "!", "\\", "▁", " –", "/")))
+    return (
+        ENGLISH.text(rng, rng.randint(0, 5))
+        + " "
+        + _until(rng, rng.choice((" the", "0", " and", ">", " I", "ла", "啊", "ก", "ا", "!", "\\", "▁", " –", "/")))
+    )
 
 
 def few_tokens(rng: random.Random) -> str:
-    return ENGLISH.text(rng, rng.randint(0, 4)) + " " + _until(rng, rng.choice((" ok ok,", " I am a", "ha ", "no, wait, ", "()", "</p>", " -> ", "[1]", "```\n", "***", "=>", "&nbsp;", "<br>\n", "| ")))
+    return (
+        ENGLISH.text(rng, rng.randint(0, 4))
+        + " "
+        + _until(
+            rng,
+            rng.choice(
+                (
+                    " ok ok,",
+                    " I am a",
+                    "ha ",
+                    "no, wait, ",
+                    "()",
+                    "</p>",
+                    " -> ",
+                    "[1]",
+                    "```\n",
+                    "***",
+                    "=>",
+                    "&nbsp;",
+                    "<br>\n",
+                    "| ",
+                )
+            ),
+        )
+    )
 
 
 def hundred_words(rng: random.Random) -> str:
@@ -54,7 +82,10 @@ def counted_foreign(rng: random.Random) -> str:
 def counted_chinese(rng: random.Random) -> str:
     digits = "零一二三四五六七八九"
     one = UNSPACED[1].sentence(rng)
-    return "".join(f"第{digits[n // 10] + '十' if n > 9 else ''}{digits[n % 10] if n % 10 else ''}，{one}" for n in range(1, rng.randint(30, 90)))
+    return "".join(
+        f"第{digits[n // 10] + '十' if n > 9 else ''}{digits[n % 10] if n % 10 else ''}，{one}"
+        for n in range(1, rng.randint(30, 90))
+    )
 
 
 def ordinals(rng: random.Random) -> str:
@@ -97,7 +128,9 @@ def if_branches(rng: random.Random) -> str:
 
 
 def elif_counted(rng: random.Random) -> str:
-    return "```python\nif n == 0:\n    pass\n" + "".join(f"elif n == {n}:\n    pass\n" for n in range(1, rng.randint(60, 150)))
+    return "```python\nif n == 0:\n    pass\n" + "".join(
+        f"elif n == {n}:\n    pass\n" for n in range(1, rng.randint(60, 150))
+    )
 
 
 def same_test(rng: random.Random) -> str:
@@ -116,11 +149,19 @@ def sql_ands(rng: random.Random) -> str:
 
 
 def json_same(rng: random.Random) -> str:
-    return json_people(rng)[:-2] + ",\n" + _until(rng, f'  {{"name": "{rng.choice(TOWNS)}", "active": true}},\n', 900, 3000)
+    return (
+        json_people(rng)[:-2]
+        + ",\n"
+        + _until(rng, f'  {{"name": "{rng.choice(TOWNS)}", "active": true}},\n', 900, 3000)
+    )
 
 
 def json_string(rng: random.Random) -> str:
-    return '{"summary": "' + ENGLISH.text(rng, 2) + _until(rng, f" The {rng.choice(ANIMALS)} is {rng.choice(COLOURS)}.", 700, 2500)
+    return (
+        '{"summary": "'
+        + ENGLISH.text(rng, 2)
+        + _until(rng, f" The {rng.choice(ANIMALS)} is {rng.choice(COLOURS)}.", 700, 2500)
+    )
 
 
 def json_deep(rng: random.Random) -> str:
@@ -177,15 +218,23 @@ def hashtags(rng: random.Random) -> str:
 
 
 def repeating_digits(rng: random.Random) -> str:
-    return f"The quotient is {rng.randint(0, 9)}." + _until(rng, rng.choice(("3", "142857", "09", "076923", "9", "6")), 500, 2000)
+    return f"The quotient is {rng.randint(0, 9)}." + _until(
+        rng, rng.choice(("3", "142857", "09", "076923", "9", "6")), 500, 2000
+    )
 
 
 def blank_lines(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 3) + rng.choice(("\n", " ", "\t", "\u00a0", "\n\n \n", "\u3000", "\r\n")) * rng.randint(250, 900)
+    return ENGLISH.text(rng, 3) + rng.choice(("\n", " ", "\t", "\u00a0", "\n\n \n", "\u3000", "\r\n")) * rng.randint(
+        250, 900
+    )
 
 
 def mojibake(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 2) + " " + _until(rng, rng.choice(("Ã©", "â€™", "锟斤拷", "ï¿½", "Ð°Ð", "Ã¢â‚¬â„¢", "烫烫烫", "�")), 400, 1500)
+    return (
+        ENGLISH.text(rng, 2)
+        + " "
+        + _until(rng, rng.choice(("Ã©", "â€™", "锟斤拷", "ï¿½", "Ð°Ð", "Ã¢â‚¬â„¢", "烫烫烫", "�")), 400, 1500)
+    )
 
 
 def mojibake_mixed(rng: random.Random) -> str:
@@ -198,18 +247,30 @@ def emojis(rng: random.Random) -> str:
 
 
 def thanks(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 2) + "\n\n" + _until(rng, "User: Thank you!\nAssistant: You're welcome! Is there anything else?\n", 700, 2500)
+    return (
+        ENGLISH.text(rng, 2)
+        + "\n\n"
+        + _until(rng, "User: Thank you!\nAssistant: You're welcome! Is there anything else?\n", 700, 2500)
+    )
 
 
 def self_talk(rng: random.Random) -> str:
-    lines = ("User: And then?", "Assistant: Then it stops.", "User: Why?", "Assistant: Because it is done.", "User: Are you sure?", "Assistant: Yes, I am sure.")
+    lines = (
+        "User: And then?",
+        "Assistant: Then it stops.",
+        "User: Why?",
+        "Assistant: Because it is done.",
+        "User: Are you sure?",
+        "Assistant: Yes, I am sure.",
+    )
     return "\n".join(rng.choice(lines) for _ in range(rng.randint(70, 160)))
 
 
 def same_call(rng: random.Random) -> str:
     name = rng.choice(ANIMALS)
     return "".join(
-        f'<tool_call>\n{{"name": "read_file", "arguments": {{"path": "src/{name}.py"}}, "id": "call_{rng.randrange(16**8):08x}"}}\n</tool_call>\n' for _ in range(rng.randint(15, 50))
+        f'<tool_call>\n{{"name": "read_file", "arguments": {{"path": "src/{name}.py"}}, "id": "call_{rng.randrange(16**8):08x}"}}\n</tool_call>\n'
+        for _ in range(rng.randint(15, 50))
     )
 
 
@@ -228,20 +289,48 @@ def longer_and_longer(rng: random.Random) -> str:
 
 
 def drifting_checks(rng: random.Random) -> str:
-    a = ("Let me check", "I should verify", "I need to look at", "Let me look again at", "I will re-check", "Now I verify")
+    a = (
+        "Let me check",
+        "I should verify",
+        "I need to look at",
+        "Let me look again at",
+        "I will re-check",
+        "Now I verify",
+    )
     b = ("the value", "the result", "this value", "this number", "the number", "the total")
     c = ("once more", "again", "one more time", "carefully", "to be sure")
-    return ENGLISH.text(rng, 2) + " " + " ".join(f"{rng.choice(a)} {rng.choice(b)} {rng.choice(c)}." for _ in range(rng.randint(90, 200)))
+    return (
+        ENGLISH.text(rng, 2)
+        + " "
+        + " ".join(f"{rng.choice(a)} {rng.choice(b)} {rng.choice(c)}." for _ in range(rng.randint(90, 200)))
+    )
 
 
 def drifting_praise(rng: random.Random) -> str:
     words = ("bright", "clear", "calm", "warm", "soft", "quiet", "gentle", "pure")
-    return "The sea is calm. " + " ".join(f"The {rng.choice(('sea', 'sky', 'wind', 'light'))} is {rng.choice(words)} and {rng.choice(words)}." for _ in range(rng.randint(90, 200)))
+    return "The sea is calm. " + " ".join(
+        f"The {rng.choice(('sea', 'sky', 'wind', 'light'))} is {rng.choice(words)} and {rng.choice(words)}."
+        for _ in range(rng.randint(90, 200))
+    )
 
 
 def waits(rng: random.Random) -> str:
-    return second_thoughts(rng) + " " + " ".join(
-        rng.choice(("Wait, that is not right.", "Hmm, let me think again.", "Actually, no.", "Let me reconsider.", "But wait.", "No, that is wrong.")) for _ in range(rng.randint(90, 200))
+    return (
+        second_thoughts(rng)
+        + " "
+        + " ".join(
+            rng.choice(
+                (
+                    "Wait, that is not right.",
+                    "Hmm, let me think again.",
+                    "Actually, no.",
+                    "Let me reconsider.",
+                    "But wait.",
+                    "No, that is wrong.",
+                )
+            )
+            for _ in range(rng.randint(90, 200))
+        )
     )
 
 
@@ -260,7 +349,28 @@ def tongues_salad(rng: random.Random) -> str:
 
 
 def subwords(rng: random.Random) -> str:
-    bits = ("ing", "tion", "Ġthe", "##ed", "pre", "ularly", "xx", "Ċ", "ment", "ąd", "ización", "__", "}})", "ktor", "iç", "ness", "Qu", "ppt", "ôn", "zz")
+    bits = (
+        "ing",
+        "tion",
+        "Ġthe",
+        "##ed",
+        "pre",
+        "ularly",
+        "xx",
+        "Ċ",
+        "ment",
+        "ąd",
+        "ización",
+        "__",
+        "}})",
+        "ktor",
+        "iç",
+        "ness",
+        "Qu",
+        "ppt",
+        "ôn",
+        "zz",
+    )
     return ENGLISH.text(rng, 1) + "".join(rng.choice(bits) for _ in range(rng.randint(300, 600)))
 
 
@@ -279,7 +389,9 @@ def questions_again(rng: random.Random) -> str:
 
 
 def short_cut(rng: random.Random) -> str:
-    unit = rng.choice((" and on it goes", " I think so, yes.", " the same as before,", " so it is, and", " right, right, and"))
+    unit = rng.choice(
+        (" and on it goes", " I think so, yes.", " the same as before,", " so it is, and", " right, right, and")
+    )
     return "It is so." + _until(rng, unit, 240, 420)
 
 

@@ -9,8 +9,42 @@ from labelled.tongues import ALL, ENGLISH, UNSPACED
 
 Recipe = Callable[[random.Random], str]
 COLOURS = "amber azure beige coral crimson ebony fuchsia indigo ivory jade khaki lilac maroon ochre olive pearl plum ruby".split()  # noqa: SIM905
-ANIMALS = "otter heron badger lynx marten osprey toad viper weasel plover stoat newt raven finch shrew bison moose".split()  # noqa: SIM905
-TOWNS = "Aarhus Bergamo Coimbra Dijon Esbjerg Faro Ghent Haarlem Innsbruck Kaunas Lugano Maribor Namur Olomouc Pori".split()  # noqa: SIM905
+ANIMALS = [
+    "otter",
+    "heron",
+    "badger",
+    "lynx",
+    "marten",
+    "osprey",
+    "toad",
+    "viper",
+    "weasel",
+    "plover",
+    "stoat",
+    "newt",
+    "raven",
+    "finch",
+    "shrew",
+    "bison",
+    "moose",
+]
+TOWNS = [
+    "Aarhus",
+    "Bergamo",
+    "Coimbra",
+    "Dijon",
+    "Esbjerg",
+    "Faro",
+    "Ghent",
+    "Haarlem",
+    "Innsbruck",
+    "Kaunas",
+    "Lugano",
+    "Maribor",
+    "Namur",
+    "Olomouc",
+    "Pori",
+]
 
 
 def many_languages(rng: random.Random) -> str:
@@ -27,7 +61,26 @@ def english(rng: random.Random) -> str:
 
 def very_short(rng: random.Random) -> str:
     return rng.choice(
-        ("7", "Yes", "No.", "42.", "Paris", "ok", "是的。", "0", "true", "[]", "{}", "👍", "B", "`ls`", "-1", "$3.50", "N/A", "C major")
+        (
+            "7",
+            "Yes",
+            "No.",
+            "42.",
+            "Paris",
+            "ok",
+            "是的。",
+            "0",
+            "true",
+            "[]",
+            "{}",
+            "👍",
+            "B",
+            "`ls`",
+            "-1",
+            "$3.50",
+            "N/A",
+            "C major",
+        )
     )
 
 
@@ -38,7 +91,9 @@ def empty(rng: random.Random) -> str:
 def villanelle(rng: random.Random) -> str:
     first, last = ENGLISH.sentence(rng).strip(), ENGLISH.sentence(rng).strip()
     tercets = [(first, ENGLISH.sentence(rng).strip(), last)]
-    tercets += [(ENGLISH.sentence(rng).strip(), ENGLISH.sentence(rng).strip(), n % 2 and first or last) for n in range(1, 5)]
+    tercets += [
+        (ENGLISH.sentence(rng).strip(), ENGLISH.sentence(rng).strip(), (n % 2 and first) or last) for n in range(1, 5)
+    ]
     return "\n\n".join("\n".join(map(str, each)) for each in tercets) + f"\n\n{ENGLISH.sentence(rng)}\n{first}\n{last}"
 
 
@@ -48,7 +103,9 @@ def cumulative_song(rng: random.Random) -> str:
     verses = ["On the first day of winter my neighbour gave to me\na lantern in a chestnut tree."]
     for n, name in enumerate(ordinals):
         given = ",\n".join(reversed(gifts[: n + 1]))
-        verses.append(f"On the {name} day of winter my neighbour gave to me\n{given},\nand a lantern in a chestnut tree.")
+        verses.append(
+            f"On the {name} day of winter my neighbour gave to me\n{given},\nand a lantern in a chestnut tree."
+        )
     return "\n\n".join(verses)
 
 
@@ -94,7 +151,10 @@ def second_thoughts(rng: random.Random) -> str:
 
 def brute_force(rng: random.Random) -> str:
     m, r = rng.randint(23, 97), rng.randint(1, 20)
-    lines = [f"n = {n}: n² = {n * n}, and {n * n} mod {m} = {n * n % m}{', which is it!' if n * n % m == r else ', no.'}" for n in range(2, 40)]
+    lines = [
+        f"n = {n}: n² = {n * n}, and {n * n} mod {m} = {n * n % m}{', which is it!' if n * n % m == r else ', no.'}"
+        for n in range(2, 40)
+    ]
     return f"We look for n with n² ≡ {r} (mod {m}).\n\n" + "\n".join(lines)
 
 
@@ -118,9 +178,31 @@ def conjugation(rng: random.Random) -> str:
 
 
 def recipe_steps(rng: random.Random) -> str:
-    things = ("flour", "butter", "two eggs", "the dough", "sugar", "the onions", "a pinch of salt", "the tomatoes", "cream", "basil")
-    deeds = ("Add {}", "Stir in {}", "Set {} aside", "Fold {} into the mixture", "Chop {}", "Warm {} gently", "Cover {}")
-    return "\n".join(f"{n}. {rng.choice(deeds).format(rng.choice(things))} and wait {rng.randint(1, 40)} minutes." for n in range(1, 22))
+    things = (
+        "flour",
+        "butter",
+        "two eggs",
+        "the dough",
+        "sugar",
+        "the onions",
+        "a pinch of salt",
+        "the tomatoes",
+        "cream",
+        "basil",
+    )
+    deeds = (
+        "Add {}",
+        "Stir in {}",
+        "Set {} aside",
+        "Fold {} into the mixture",
+        "Chop {}",
+        "Warm {} gently",
+        "Cover {}",
+    )
+    return "\n".join(
+        f"{n}. {rng.choice(deeds).format(rng.choice(things))} and wait {rng.randint(1, 40)} minutes."
+        for n in range(1, 22)
+    )
 
 
 def minutes_of_meeting(rng: random.Random) -> str:
@@ -132,7 +214,7 @@ def minutes_of_meeting(rng: random.Random) -> str:
 
 def bibliography(rng: random.Random) -> str:
     return "\n".join(
-        f"[{n}] {rng.choice('ABCDEFGHJKLM')}. {rng.choice(TOWNS)}, \"{ENGLISH.sentence(rng).strip()[:-1]},\" Journal of {rng.choice(COLOURS).title()} "
+        f'[{n}] {rng.choice("ABCDEFGHJKLM")}. {rng.choice(TOWNS)}, "{ENGLISH.sentence(rng).strip()[:-1]}," Journal of {rng.choice(COLOURS).title()} '
         f"Studies, vol. {rng.randint(1, 60)}, pp. {rng.randint(1, 400)}–{rng.randint(401, 800)}, {rng.randint(1960, 2025)}."
         for n in range(1, 20)
     )
@@ -151,8 +233,12 @@ def tool_transcript(rng: random.Random) -> str:
     out = []
     for _ in range(9):
         name, n = rng.choice(("read_file", "run", "search", "list_dir")), rng.randint(1, 900)
-        out.append(f'<tool_call>\n{{"name": "{name}", "arguments": {{"path": "src/{rng.choice(ANIMALS)}.py", "line": {n}}}}}\n</tool_call>')
-        out.append(f"<tool_response>\n{n}: {ENGLISH.sentence(rng).strip()}\n</tool_response>\n{ENGLISH.sentence(rng).strip()}")
+        out.append(
+            f'<tool_call>\n{{"name": "{name}", "arguments": {{"path": "src/{rng.choice(ANIMALS)}.py", "line": {n}}}}}\n</tool_call>'
+        )
+        out.append(
+            f"<tool_response>\n{n}: {ENGLISH.sentence(rng).strip()}\n</tool_response>\n{ENGLISH.sentence(rng).strip()}"
+        )
     return "\n".join(out)
 
 
@@ -182,7 +268,9 @@ def subtitles(rng: random.Random) -> str:
 
 def roman(rng: random.Random) -> str:
     tens, ones = ("", "X", "XX", "XXX", "XL"), ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
-    return "The Roman numerals are:\n\n" + "\n".join(f"{n} = {tens[n // 10]}{ones[n % 10]}" for n in range(1, rng.randint(30, 50)))
+    return "The Roman numerals are:\n\n" + "\n".join(
+        f"{n} = {tens[n // 10]}{ones[n % 10]}" for n in range(1, rng.randint(30, 50))
+    )
 
 
 def uuids(rng: random.Random) -> str:
@@ -191,7 +279,11 @@ def uuids(rng: random.Random) -> str:
 
 def base64_block(rng: random.Random) -> str:
     raw = base64.b64encode(rng.randbytes(rng.randint(300, 2000))).decode()
-    return "-----BEGIN CERTIFICATE-----\n" + "\n".join(raw[n : n + 64] for n in range(0, len(raw), 64)) + "\n-----END CERTIFICATE-----"
+    return (
+        "-----BEGIN CERTIFICATE-----\n"
+        + "\n".join(raw[n : n + 64] for n in range(0, len(raw), 64))
+        + "\n-----END CERTIFICATE-----"
+    )
 
 
 def letter(rng: random.Random) -> str:

@@ -122,6 +122,21 @@ ENGLISH = _of(
     "the wooden bridge/a blue umbrella/the smell of fresh bread/an old map of the harbour/the key to the attic/"
     "a ticket for the opera/the clock at the station/a story from childhood/last winter's bill/a row of poplars",
 )
-ALL = (GERMAN, FRENCH, POLISH, TURKISH, VIETNAMESE, RUSSIAN, ARABIC, HEBREW, HINDI, KOREAN, GREEK, THAI, CHINESE, JAPANESE)
+ALL = (
+    GERMAN,
+    FRENCH,
+    POLISH,
+    TURKISH,
+    VIETNAMESE,
+    RUSSIAN,
+    ARABIC,
+    HEBREW,
+    HINDI,
+    KOREAN,
+    GREEK,
+    THAI,
+    CHINESE,
+    JAPANESE,
+)
 SPACED = (GERMAN, FRENCH, POLISH, TURKISH, VIETNAMESE, RUSSIAN, ARABIC, HEBREW, HINDI, KOREAN, GREEK)
 UNSPACED = (THAI, CHINESE, JAPANESE)
