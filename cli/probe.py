@@ -22,6 +22,10 @@ def probe(
     concurrency: Annotated[str, typer.Option("--concurrency", help="Requests at once: 8, or 1,4,8,16.")] = "",
     lengths: Annotated[str, typer.Option("--lengths", help="Prompt lengths in tokens: 300000,500000.")] = "",
     rate: Annotated[float | None, typer.Option("--rate", help="speed: requests a second, an open loop.")] = None,
+    arrivals: Annotated[
+        str, typer.Option("--arrivals", help="Of --rate: poisson, as independent clients come, or even.")
+    ] = "poisson",
+    seed: Annotated[int, typer.Option("--seed", help="Of --arrivals poisson: the same moments each time.")] = 0,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="What --json printed for a good engine.")] = None,
     folder: Annotated[Path | None, typer.Option("--probes", help="A folder with probes of your own.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines; progress goes to stderr.")] = False,
@@ -42,6 +46,8 @@ def probe(
                 "concurrency": _numbers("--concurrency", concurrency),
                 "lengths": _numbers("--lengths", lengths),
                 "rate": rate,
+                "arrivals": arrivals,
+                "seed": seed,
                 "before": _evidence(baseline) if baseline else None,
             }
         )

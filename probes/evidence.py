@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator
 
+from fleet.proof.arrivals import Arrivals
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -89,5 +91,9 @@ class Limits(Frozen):
     """Prompt lengths in tokens."""
     rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Requests a second, sent whether or not those before them are answered."""
+    arrivals: Arrivals = "poisson"
+    """Of requests at a rate: at random moments, as independent clients send them, or evenly spaced."""
+    seed: int = 0
+    """Of these moments."""
     before: Evidence | None = None
     """What the same probe found where all was well: the baseline."""

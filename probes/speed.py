@@ -6,10 +6,11 @@ measured by itself. Answers have a fixed length (`ignore_eos`), so that two runs
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import JsonValue
 
+from fleet.proof.arrivals import arrivals
 from fleet.proof.speed import Level, Request, percentile
 from probes.asking.ask import Answer, chat
 from probes.asking.exchange import Deadline, ExchangeError
@@ -32,10 +33,11 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
     """Passes where every request of every level is answered in full. How fast is for the reader, or for a verdict.
 
     `limits.concurrency` are the levels of the closed loop (default 1, 4, 8, 16), `limits.rate` adds an open loop of
-    so many requests a second, `limits.trials` are the requests of a level, `limits.lengths` (one) the prompt's tokens.
+    so many requests a second, sent as `limits.arrivals` and `limits.seed` say; `limits.trials` are the requests of a
+    level, `limits.lengths` (one) the prompt's tokens.
     """
     deadline = Deadline(limits.total_s, limits.connect_s)
-    load = _Load(endpoint, limits, deadline)
+    load = _Load(endpoint, limits, deadline, say)
     details: dict[str, JsonValue] = {}
     levels: list[JsonValue] = []
     details["levels"] = levels
@@ -89,7 +91,9 @@ def _cached(found: JsonValue) -> str:
 class _Load:
     """Requests of one probe: unlike each other, all of one size."""
 
-    def __init__(self, endpoint: Endpoint, limits: Limits, deadline: Deadline) -> None:
+    def __init__(self, endpoint: Endpoint, limits: Limits, deadline: Deadline, say: Say) -> None:
+        self._say = say
+        self._arrivals, self._at = limits.arrivals, limits.seed
         self._endpoint = endpoint
         self._deadline = deadline
         self._trials = limits.trials
@@ -120,19 +124,22 @@ class _Load:
     def closed(self, width: int) -> Level:
         """As many requests under way as `width`, each followed by the next; the first of each place is warm-up."""
         count = max(self._trials or A_LEVEL * width, width)
-        self._answers(width, width, None)
-        return self._measured(count, width, None)
+        self._answers(width, width)
+        return self._measured(count, width)
 
     def open(self, rate: float) -> Level:
-        """So many requests a second, evenly, whether or not those before are answered."""
+        """So many requests a second, whether or not those before are answered."""
         return self._measured(self._trials or max(A_LEVEL, int(10 * rate)), None, rate)
 
     def _prompts(self, count: int) -> list[str]:
         return [self._prompt(self._words) for _ in range(count)]
 
-    def _answers(self, count: int, width: int | None, rate: float | None) -> list[Outcome[Answer]]:
+    def _answers(
+        self, count: int, width: int | None, rate: float | None = None, told: Callable[[int], None] = lambda _: None
+    ) -> list[Outcome[Answer]]:
         """All of them. Raises ExchangeError where one failed or no time was left."""
-        outcomes = together(self._ask, self._prompts(count), width or count, self._deadline, rate=rate)
+        starts = arrivals(count, rate, self._arrivals, self._at) if rate is not None else None
+        outcomes = together(self._ask, self._prompts(count), width or count, self._deadline, starts=starts, told=told)
         for each in outcomes:
             if each.error is not None:
                 raise each.error
@@ -140,9 +147,15 @@ class _Load:
             raise ExchangeError(f"{count} answers", f"no time was left after {len(outcomes)}")
         return outcomes
 
-    def _measured(self, count: int, width: int | None, rate: float | None) -> Level:
-        began, cpu = time.monotonic(), time.process_time()
-        outcomes = self._answers(count, width, rate)
+    def _measured(self, count: int, width: int | None, rate: float | None = None) -> Level:
+        began, cpu, step = time.monotonic(), time.process_time(), max(1, count // 4)
+        name = f"{rate:g} requests/s" if rate else f"{width} at once"
+
+        def told(done: int) -> None:
+            if done % step == 0 and done < count:
+                self._say(f"{name}: {done} of {count} answered after {time.monotonic() - began:.1f} s")
+
+        outcomes = self._answers(count, width, rate, told)
         busy = (time.process_time() - cpu) / max(time.monotonic() - began, 1e-9)
         requests = [
             Request(
@@ -155,7 +168,8 @@ class _Load:
             for each in outcomes
             if each.value is not None
         ]
-        return Level(requests=tuple(requests), concurrency=width, rate=rate, client_busy=busy)
+        sent = self._arrivals if rate else None
+        return Level(requests=tuple(requests), concurrency=width, rate=rate, arrivals=sent, client_busy=busy)
 
     def prefix(self) -> dict[str, JsonValue]:
         """A long beginning that is new, then again with other ends: the first token's time without and with cache."""

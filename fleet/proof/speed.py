@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pydantic import Field, JsonValue
 
 from fleet.frozen import Frozen
+from fleet.proof.arrivals import Arrivals
 
 SHOWN = (50, 90, 99)
 
@@ -44,6 +45,8 @@ class Level(Frozen):
     requests: tuple[Request, ...]
     concurrency: int | None = None
     rate: float | None = None
+    arrivals: Arrivals | None = None
+    """How the requests of an open loop came."""
     failed: int = 0
     client_busy: float | None = None
     """Share of one core that the asking itself took. Much of it, and the figures are the client's own."""
@@ -64,6 +67,7 @@ class Level(Frozen):
         found: dict[str, JsonValue] = {
             "concurrency": self.concurrency,
             "rate": self.rate,
+            "arrivals": self.arrivals,
             "requests": len(self.requests),
             "failed": self.failed,
             "prompt_tokens": sum(each.prompt_tokens for each in self.requests),

@@ -36,12 +36,13 @@ def together(
     *,
     keep_on: bool = False,
     told: Callable[[int], None] = lambda _: None,
-    rate: float | None = None,
+    starts: Sequence[float] | None = None,
 ) -> list[Outcome[R]]:
     """`work` for every item, at most `width` at once, in order; an outcome for each that was begun.
 
     An ExchangeError ends the asking unless `keep_on`; so does the deadline, by which `work` itself must end as well.
-    `rate` (items a second) begins each at its own moment, however many are under way: `width` does not count then.
+    `starts` (seconds from now, rising) begins each at its own moment, however many are under way: `width` does not
+    count then.
     Any other exception is raised here once all have ended.
     """
     shared = _Shared(len(items))
@@ -64,13 +65,13 @@ def together(
         told(shared.done(number, outcome))
 
     threads: list[threading.Thread] = []
-    if rate is None:
+    if starts is None:
         threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(width, len(items)))]
         for thread in threads:
             thread.start()
     else:
-        for number in range(len(items)):
-            time.sleep(max(0.0, min(number / rate - shared.passed_s, deadline.left_s)))
+        for number, start in enumerate(starts):
+            time.sleep(max(0.0, min(start - shared.passed_s, deadline.left_s)))
             if shared.stopped or deadline.left_s <= 0:
                 break
             threads.append(threading.Thread(target=one, args=(number,), daemon=True))

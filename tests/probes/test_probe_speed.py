@@ -28,7 +28,10 @@ def test_every_level_is_told_as_it_ends_with_its_percentiles(model: Path) -> Non
     limits = Limits(total_s=60, concurrency=(1, 4), trials=8, max_tokens=20, lengths=(64,), rate=20)
     evidence, lines = measured(model, limits, VLLM_STANDIN_TOKENS_PER_S="500")
     assert evidence.passed, str(evidence)
-    assert [line.split(":")[0] for line in lines] == ["1 at once", "4 at once", "20 requests/s"]
+    told = [line.split(":")[0] for line in lines if "tokens/s" in line]
+    assert told == ["1 at once", "4 at once", "20 requests/s"]
+    assert any(line.startswith("4 at once: 4 of 8 answered after ") for line in lines), "while it runs"
+    assert [each["arrivals"] for each in evidence.details["levels"]] == [None, None, "poisson"]
     assert [(each.concurrency, each.rate, each.requests) for each in levels(evidence)] == [
         (1, None, 8),
         (4, None, 8),
@@ -42,9 +45,10 @@ def test_every_level_is_told_as_it_ends_with_its_percentiles(model: Path) -> Non
         assert each["tpot_s"]["p50"] >= 0.0018
 
 
-def test_an_open_loop_does_not_wait_for_answers(model: Path) -> None:
+@pytest.mark.parametrize("arrivals", ["even", "poisson"])
+def test_an_open_loop_does_not_wait_for_answers(model: Path, arrivals: str) -> None:
     """Answers take half a second; eight at sixteen a second are all under way together."""
-    limits = Limits(total_s=30, concurrency=(1,), trials=8, max_tokens=10, lengths=(16,), rate=16)
+    limits = Limits(total_s=30, concurrency=(1,), trials=8, max_tokens=10, lengths=(16,), rate=16, arrivals=arrivals)
     evidence, _ = measured(model, limits, VLLM_STANDIN_TOKENS_PER_S="20")
     closed, opened = levels(evidence)
     assert opened.requests_per_s > 3 * closed.requests_per_s
