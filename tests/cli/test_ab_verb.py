@@ -69,6 +69,7 @@ def test_a_step_that_has_nothing_to_stand_on_says_which_comes_first(
     done = ab(*words, "--folder", str(tmp_path / "ab"))
     assert done.exit_code == 1
     assert says in done.stderr
+    assert (tmp_path / "ab").exists() == ("--data" in words), "nothing is begun that cannot be"
 
 
 def test_a_folder_keeps_one_a_b(tmp_path: Path) -> None:
@@ -78,6 +79,16 @@ def test_a_folder_keeps_one_a_b(tmp_path: Path) -> None:
     assert (other.exit_code, elsewhere.exit_code) == (1, 1)
     assert "use another --folder" in other.stderr
     assert "found glm on a1" in elsewhere.stderr
+
+
+@pytest.mark.parametrize("verb", ["preflight", "control", "boot", "verify", "verdict", "restore", "run"])
+def test_every_step_is_told_which_a_b_by_the_same_words(verb: str) -> None:
+    done = ab(verb, "--help")
+    assert done.exit_code == 0
+    for option in ("--data", "--folder", "--fleet"):
+        assert option in done.stdout
+    assert ("--trials" in done.stdout) == (verb in ("control", "verify", "run"))
+    assert ("--tpot-loss" in done.stdout) == (verb in ("verdict", "run"))
 
 
 def test_a_document_that_was_damaged_is_told(tmp_path: Path) -> None:

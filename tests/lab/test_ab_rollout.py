@@ -1,11 +1,14 @@
 """`fleet ab`: both arms asked on a real node, a verdict with its exit code, and the control put back."""
 
 import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rollout_site import Ran, RolloutSite
+from rollout_midway import kill, until
+from rollout_site import BIN, PROJECT, Ran, RolloutSite
 
 pytestmark = pytest.mark.lab
 PROBES = ("--probes", "smoke,quality,degeneration")
@@ -62,32 +65,67 @@ def test_each_step_by_itself_and_a_verdict_that_sends_a_worse_arm_back(rolled: R
     assert rolled.state("a1", "llm")["current"] == before["current"]
 
 
-def test_a_run_that_was_interrupted_goes_on_and_adopts_an_arm_that_is_as_good(
-    rolled: RolloutSite, tmp_path: Path
-) -> None:
-    folder = tmp_path / "ab"
+def killed(site: RolloutSite, folder: Path, when: Callable[[], bool], what: str) -> None:
+    """`fleet ab run`, and everything that it started, is gone at that moment."""
+    words = ("ab", "run", "llm", "a1", "--folder", str(folder), *ARM, *PROBES)
+    run = subprocess.Popen(
+        [str(BIN / "fleet"), *words],
+        cwd=PROJECT,
+        env=site.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        until(when, 90, what)
+    finally:
+        kill(run)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interrupted") / "ab"
+
+
+def test_a_run_that_was_killed_while_the_arm_was_booted_can_be_taken_back(rolled: RolloutSite, folder: Path) -> None:
     before = rolled.state("a1", "llm")
-    assert ab(rolled, "control", folder, *ARM, *PROBES).code == 0
-    asked = (folder / "control.json").stat().st_mtime_ns
+    killed(rolled, folder, lambda: rolled.state("a1", "llm")["pending"] != "", "an arm that is not proven")
+    assert (folder / "booting.json").exists() and not (folder / "booted.json").exists()
+    assert rolled.state("a1", "llm")["current"] != before["current"]
+    ran = ab(rolled, "restore", folder)
+    assert ran.code == 0, ran.out
+    state = rolled.state("a1", "llm")
+    assert (state["current"], state["proven"], state["pending"]) == (before["current"], before["current"], "")
+    assert not (folder / "booting.json").exists()
+
+
+def test_a_run_that_was_killed_while_it_verified_goes_on_and_adopts_an_arm_that_is_as_good(
+    rolled: RolloutSite, folder: Path
+) -> None:
+    before, asked = rolled.state("a1", "llm")["current"], (folder / "control.json").stat().st_mtime_ns
+    killed(rolled, folder, (folder / "booted.json").exists, "a booted arm")
+    assert not (folder / "arm.json").exists()
+    booted = rolled.state("a1", "llm")
     ran = ab(rolled, "run", folder, *PROBES)
     assert ran.code == 0, ran.out
     assert "verdict: adopt" in ran.plain and "declare max_model_len=2048 for llm" in ran.plain
     assert (folder / "control.json").stat().st_mtime_ns == asked, "what was done is not done again"
-    assert rolled.state("a1", "llm")["previous"] == before["current"]
-    assert any(
-        line["name"] == "KV pool (tokens)" and line["arm"] != "unknown"
-        for line in read(folder, "verdict.json")["lines"]
-    )
-    assert ab(rolled, "restore", folder).code == 0
-    assert rolled.state("a1", "llm")["current"] == before["current"]
+    after = rolled.state("a1", "llm")
+    assert after == booted and after["previous"] == before, "nor was the arm booted again"
+    lines = {line["name"]: line for line in read(folder, "verdict.json")["lines"]}
+    assert lines["KV pool (tokens)"]["arm"] != "unknown"
+    assert lines["pool, tokens: logged (predicted)"]["arm"] != "unknown"
+    assert lines["longest request (tokens)"]["arm"] == "2,048"
 
 
-def test_a_run_puts_the_control_back_where_a_limit_is_broken(rolled: RolloutSite, tmp_path: Path) -> None:
-    before = rolled.state("a1", "llm")
-    ran = ab(rolled, "run", tmp_path / "ab", *ARM, "--probes", "smoke,degeneration", "--pool-gain", "1000")
+def test_a_run_puts_the_control_back_where_a_limit_is_broken(rolled: RolloutSite, folder: Path) -> None:
+    control = read(folder, "control.json")["release"]
+    ran = ab(rolled, "run", folder, "--pool-gain", "1000")
     assert ran.code == 2, ran.out
     assert "go back: KV pool (tokens)" in ran.plain
-    assert rolled.state("a1", "llm")["current"] == before["current"]
+    assert rolled.state("a1", "llm")["current"] == control
 
 
 def test_an_arm_that_the_gates_refuse_or_that_is_the_control_touches_nothing(
