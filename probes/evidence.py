@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator
 
-from fleet.proof.arrivals import Arrivals
+from fleet.proof.speed import Arrivals
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from pydantic import JsonValue
 
-from fleet.proof.arrivals import arrivals
 from fleet.proof.speed import Level, Request, percentile
+from probes.asking.arrivals import arrivals
 from probes.asking.ask import Answer, chat
 from probes.asking.exchange import Deadline, ExchangeError
 from probes.asking.load import Say

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from fleet.frozen import Frozen
-from fleet.proof.arrivals import Arrivals
 
 SHOWN = (50, 90, 99)
+Arrivals = Literal["poisson", "even"]
+"""How the requests of an open loop come: as those of independent clients, or one period apart."""
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

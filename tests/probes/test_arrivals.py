@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.proof.arrivals import arrivals
+from probes.asking.arrivals import arrivals
 
 
 def gaps(*asked: object) -> list[float]:

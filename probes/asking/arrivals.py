@@ -2,9 +2,8 @@
 
 import random
 from itertools import accumulate
-from typing import Literal
 
-Arrivals = Literal["poisson", "even"]
+from fleet.proof.speed import Arrivals
 
 
 def arrivals(count: int, rate: float, kind: Arrivals, seed: int) -> tuple[float, ...]:
