@@ -1,6 +1,7 @@
 """A text as a detector of loops looks at it: its words, its counters, the passage that it ends in again and again."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -14,6 +15,8 @@ _NUMBER = re.compile(r"\d+")
 _STRUCTURE = re.compile(r'[{}\[\]<>|;="\t\\]')
 _SQL = re.compile(r"\bINSERT INTO \S.{0,200}?\bVALUES\s*\(", re.IGNORECASE | re.DOTALL)
 _CONTEXT = re.compile(r"[^\W\d_]*[\W\d_]*\Z")
+_CHANCE = 3
+"""Numbers of one place that go on from each other: fewer do so by chance."""
 _LONGEST = 40_000
 """Characters at the end that are looked at for a period: an answer of some 10,000 tokens."""
 
@@ -61,7 +64,8 @@ def without_counters(text: str) -> str:
     """
     text = _ORDINAL.sub(_in_digits, text)
     found = list(_predicted(text))
-    places = {place for place, _ in found}
+    counted = Counter(place for place, _ in found)
+    places = [place for place, times in counted.items() if times >= _CHANCE]
     if len(places) > 1 and (structured(text) or _SQL.search(text) or _falls([int(match[0]) for _, match in found])):
         return text
     parts, end = [], 0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labelled.material import cjk, prose, sentence
-from labelled.sets import Answer, development, held_out, third
+from labelled.sets import Answer, development, fifth, fourth, held_out, third
 
 from fleet.proof.degeneration import judge
 from fleet.proof.passages import repeats_at_the_end, without_counters
@@ -13,7 +13,9 @@ from fleet.proof.passages import repeats_at_the_end, without_counters
 BOTH = ("stop", "length")
 
 
-@pytest.mark.parametrize(("answers", "seed"), [(development, 1), (development, 2), (held_out, 3), (third, 4)])
+@pytest.mark.parametrize(
+    ("answers", "seed"), [(development, 1), (development, 2), (held_out, 3), (third, 4), (fourth, 5), (fifth, 6)]
+)
 def test_degenerate_answers_are_told_from_sound_ones(answers: Callable[[int], Iterator[Answer]], seed: int) -> None:
     labelled = list(answers(seed))
     assert len(labelled) >= 180
@@ -30,8 +32,8 @@ def test_degenerate_answers_are_told_from_sound_ones(answers: Callable[[int], It
 
 
 def test_half_of_the_labelled_answers_are_degenerate() -> None:
-    labels = [each.degenerate for answers in (development, held_out, third) for each in answers(1)]
-    assert len(labels) >= 400
+    labels = [each.degenerate for answers in (development, held_out, third, fourth, fifth) for each in answers(1)]
+    assert len(labels) >= 1500
     assert 0.4 < sum(labels) / len(labels) < 0.6
 
 

@@ -1,23 +1,18 @@
-"""The fourth set: answers that decayed, in ways that were not looked at before."""
+"""The fourth set, by another generator: answers that decayed in ways that were not looked at before, prose and talk."""
 
 import random
 
-from labelled.fourth_data import go, json_people, markdown_numbers
+from labelled import fourth_decayed_data
+from labelled.fourth_decayed_data import until
 from labelled.fourth_sound import ANIMALS, COLOURS, TOWNS, Recipe, second_thoughts
 from labelled.tongues import ALL, ENGLISH, SPACED, UNSPACED
-
-
-def _until(rng: random.Random, unit: str, least: int = 900, most: int = 3500) -> str:
-    """A passage again and again, cut anywhere."""
-    size = max(rng.randint(least, most), 3 * len(unit))
-    return (unit * (size // len(unit) + 2))[:size]
 
 
 def one_token(rng: random.Random) -> str:
     return (
         ENGLISH.text(rng, rng.randint(0, 5))
         + " "
-        + _until(rng, rng.choice((" the", "0", " and", ">", " I", "ла", "啊", "ก", "ا", "!", "\\", "▁", " –", "/")))
+        + until(rng, rng.choice((" the", "0", " and", ">", " I", "ла", "啊", "ก", "ا", "!", "\\", "▁", " –", "/")))
     )
 
 
@@ -25,7 +20,7 @@ def few_tokens(rng: random.Random) -> str:
     return (
         ENGLISH.text(rng, rng.randint(0, 4))
         + " "
-        + _until(
+        + until(
             rng,
             rng.choice(
                 (
@@ -50,27 +45,27 @@ def few_tokens(rng: random.Random) -> str:
 
 
 def hundred_words(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 4) + " " + _until(rng, ENGLISH.text(rng, rng.randint(8, 13)) + " ")
+    return ENGLISH.text(rng, 4) + " " + until(rng, ENGLISH.text(rng, rng.randint(8, 13)) + " ")
 
 
 def four_hundred_words(rng: random.Random) -> str:
-    return _until(rng, ENGLISH.text(rng, rng.randint(33, 42)) + "\n\n", 9000, 14000)
+    return until(rng, ENGLISH.text(rng, rng.randint(33, 42)) + "\n\n", 9000, 14000)
 
 
 def foreign(rng: random.Random) -> str:
     tongue = rng.choice(SPACED)
-    return tongue.text(rng, 3) + " " + _until(rng, tongue.text(rng, rng.randint(1, 4)) + " ")
+    return tongue.text(rng, 3) + " " + until(rng, tongue.text(rng, rng.randint(1, 4)) + " ")
 
 
 def foreign_unspaced(rng: random.Random) -> str:
     tongue = rng.choice(UNSPACED)
-    return tongue.text(rng, 3) + _until(rng, tongue.text(rng, rng.randint(1, 4)), 400, 1800)
+    return tongue.text(rng, 3) + until(rng, tongue.text(rng, rng.randint(1, 4)), 400, 1800)
 
 
 def characters_unspaced(rng: random.Random) -> str:
     tongue = rng.choice(UNSPACED)
     part = rng.choice(tongue.objects)
-    return tongue.text(rng, 2) + _until(rng, part, 250, 1500)
+    return tongue.text(rng, 2) + until(rng, part, 250, 1500)
 
 
 def counted_foreign(rng: random.Random) -> str:
@@ -111,146 +106,18 @@ def sections(rng: random.Random) -> str:
 
 
 def right_then_loop(rng: random.Random) -> str:
-    return second_thoughts(rng) + "\n\n" + _until(rng, f"The final answer is {rng.randint(10, 999)}.\n\n", 500, 2500)
+    return second_thoughts(rng) + "\n\n" + until(rng, f"The final answer is {rng.randint(10, 999)}.\n\n", 500, 2500)
 
 
 def boxed(rng: random.Random) -> str:
-    return second_thoughts(rng) + "\n" + _until(rng, f"$\\boxed{{{rng.randint(10, 9999)}}}$\n", 300, 1500)
-
-
-def code_then_loop(rng: random.Random) -> str:
-    return "```go\n" + go(rng) + "\n" + _until(rng, "\n// end of file\n}\n", 500, 1500)
-
-
-def if_branches(rng: random.Random) -> str:
-    name = rng.choice(ANIMALS)
-    return "```python\ndef check(x):\n" + _until(rng, f"    if x is None:\n        return {name}\n", 1200, 3000)
-
-
-def elif_counted(rng: random.Random) -> str:
-    return "```python\nif n == 0:\n    pass\n" + "".join(
-        f"elif n == {n}:\n    pass\n" for n in range(1, rng.randint(60, 150))
-    )
-
-
-def same_test(rng: random.Random) -> str:
-    name = rng.choice(ANIMALS)
-    return "```python\n" + "".join(
-        f"def test_{name}_{n}():\n    assert {name}(1) == 1\n\n" for n in range(1, rng.randint(30, 80))
-    )
-
-
-def comments(rng: random.Random) -> str:
-    return "```js\nfunction run() {\n" + _until(rng, f"  // TODO: handle the {rng.choice(ANIMALS)} case\n", 800, 2500)
-
-
-def sql_ands(rng: random.Random) -> str:
-    return "SELECT * FROM zoo WHERE 1 = 1" + _until(rng, f" AND {rng.choice(ANIMALS)} IS NOT NULL", 700, 2500)
-
-
-def json_same(rng: random.Random) -> str:
-    return (
-        json_people(rng)[:-2]
-        + ",\n"
-        + _until(rng, f'  {{"name": "{rng.choice(TOWNS)}", "active": true}},\n', 900, 3000)
-    )
-
-
-def json_string(rng: random.Random) -> str:
-    return (
-        '{"summary": "'
-        + ENGLISH.text(rng, 2)
-        + _until(rng, f" The {rng.choice(ANIMALS)} is {rng.choice(COLOURS)}.", 700, 2500)
-    )
-
-
-def json_deep(rng: random.Random) -> str:
-    return '{"root": ' + _until(rng, '{"child": {"next": ', 500, 2000)
-
-
-def json_list(rng: random.Random) -> str:
-    return '{"tags": [' + _until(rng, ", ".join(f'"{one}"' for one in rng.sample(COLOURS, 3)) + ", ", 500, 2000)
-
-
-def xml_same(rng: random.Random) -> str:
-    return "<items>\n" + _until(rng, f"  <item>\n    <name>{rng.choice(TOWNS)}</name>\n  </item>\n", 900, 2500)
-
-
-def divs(rng: random.Random) -> str:
-    return "<body>\n" + _until(rng, '<div class="row"><div class="col">', 600, 2500)
-
-
-def css_same(rng: random.Random) -> str:
-    return "```css\n" + _until(rng, f".{rng.choice(ANIMALS)} {{\n  margin: 0;\n  padding: 0;\n}}\n\n", 800, 2500)
-
-
-def table_rows(rng: random.Random) -> str:
-    return markdown_numbers(rng) + "\n" + _until(rng, f"| {rng.choice(TOWNS)} | 0.0 | 0.0 | 0.0 |\n", 700, 2500)
-
-
-def table_head(rng: random.Random) -> str:
-    return "| town " + _until(rng, "| --- ", 600, 2000)
-
-
-def columns(rng: random.Random) -> str:
-    return "| " + " | ".join(f"Column {n}" for n in range(1, rng.randint(90, 250)))
-
-
-def svg_loop(rng: random.Random) -> str:
-    return '<path d="M 10 10 ' + _until(rng, f"l {rng.randint(1, 9)} {rng.randint(1, 9)} ", 400, 2000)
-
-
-def latex_loop(rng: random.Random) -> str:
-    return "The limit is $" + _until(rng, "\\frac{1}{1+", 400, 1500)
-
-
-def path_loop(rng: random.Random) -> str:
-    return "See https://example.org/" + _until(rng, f"{rng.choice(ANIMALS)}/{rng.choice(COLOURS)}/", 500, 1500)
-
-
-def a_runs(rng: random.Random) -> str:
-    return "-----BEGIN KEY-----\nMIIEvQIB" + _until(rng, "A", 600, 2000)
-
-
-def hashtags(rng: random.Random) -> str:
-    few = [f"#{one}" for one in rng.sample(COLOURS, 5)]
-    return ENGLISH.text(rng, 2) + "\n" + " ".join(rng.choice(few) for _ in range(rng.randint(120, 300)))
-
-
-def repeating_digits(rng: random.Random) -> str:
-    return f"The quotient is {rng.randint(0, 9)}." + _until(
-        rng, rng.choice(("3", "142857", "09", "076923", "9", "6")), 500, 2000
-    )
-
-
-def blank_lines(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 3) + rng.choice(("\n", " ", "\t", "\u00a0", "\n\n \n", "\u3000", "\r\n")) * rng.randint(
-        250, 900
-    )
-
-
-def mojibake(rng: random.Random) -> str:
-    return (
-        ENGLISH.text(rng, 2)
-        + " "
-        + _until(rng, rng.choice(("Ã©", "â€™", "锟斤拷", "ï¿½", "Ð°Ð", "Ã¢â‚¬â„¢", "烫烫烫", "�")), 400, 1500)
-    )
-
-
-def mojibake_mixed(rng: random.Random) -> str:
-    bits = ("Ã©", "â€™", "Ã¨", "ï¿½", "â€œ", "Ã¼", "Â£", "â€¦", "Ã±", "Â°")
-    return ENGLISH.text(rng, 1) + "".join(rng.choice(bits) for _ in range(rng.randint(250, 600)))
-
-
-def emojis(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 1) + _until(rng, rng.choice(("😀", "🎉🎊", "✨ ", "👍🏽", "❤️ ")), 250, 900)
+    return second_thoughts(rng) + "\n" + until(rng, f"$\\boxed{{{rng.randint(10, 9999)}}}$\n", 300, 1500)
 
 
 def thanks(rng: random.Random) -> str:
     return (
         ENGLISH.text(rng, 2)
         + "\n\n"
-        + _until(rng, "User: Thank you!\nAssistant: You're welcome! Is there anything else?\n", 700, 2500)
+        + until(rng, "User: Thank you!\nAssistant: You're welcome! Is there anything else?\n", 700, 2500)
     )
 
 
@@ -266,21 +133,13 @@ def self_talk(rng: random.Random) -> str:
     return "\n".join(rng.choice(lines) for _ in range(rng.randint(70, 160)))
 
 
-def same_call(rng: random.Random) -> str:
-    name = rng.choice(ANIMALS)
-    return "".join(
-        f'<tool_call>\n{{"name": "read_file", "arguments": {{"path": "src/{name}.py"}}, "id": "call_{rng.randrange(16**8):08x}"}}\n</tool_call>\n'
-        for _ in range(rng.randint(15, 50))
-    )
-
-
 def file_again(rng: random.Random) -> str:
     name = rng.choice(ANIMALS)
     return "".join(f"Step {n}: I open {name}.py again and see nothing new.\n\n" for n in range(1, rng.randint(25, 80)))
 
 
 def great(rng: random.Random) -> str:
-    return f"She was his {_until(rng, 'great-', 500, 1500)}"
+    return f"She was his {until(rng, 'great-', 500, 1500)}"
 
 
 def longer_and_longer(rng: random.Random) -> str:
@@ -348,39 +207,13 @@ def tongues_salad(rng: random.Random) -> str:
     return " ".join(rng.choice(rng.choice(ALL).text(rng, 1).split()) for _ in range(rng.randint(200, 400)))
 
 
-def subwords(rng: random.Random) -> str:
-    bits = (
-        "ing",
-        "tion",
-        "Ġthe",
-        "##ed",
-        "pre",
-        "ularly",
-        "xx",
-        "Ċ",
-        "ment",
-        "ąd",
-        "ización",
-        "__",
-        "}})",
-        "ktor",
-        "iç",
-        "ness",
-        "Qu",
-        "ppt",
-        "ôn",
-        "zz",
-    )
-    return ENGLISH.text(rng, 1) + "".join(rng.choice(bits) for _ in range(rng.randint(300, 600)))
-
-
 def haikus(rng: random.Random) -> str:
     poem = "\n".join(ENGLISH.sentence(rng).strip() for _ in range(3))
-    return _until(rng, poem + "\n\n", 900, 2500)
+    return until(rng, poem + "\n\n", 900, 2500)
 
 
 def note_notes(rng: random.Random) -> str:
-    return ENGLISH.text(rng, 3) + "\n\n" + _until(rng, f"Note: {ENGLISH.sentence(rng).strip()}\n\n", 600, 2500)
+    return ENGLISH.text(rng, 3) + "\n\n" + until(rng, f"Note: {ENGLISH.sentence(rng).strip()}\n\n", 600, 2500)
 
 
 def questions_again(rng: random.Random) -> str:
@@ -392,11 +225,11 @@ def short_cut(rng: random.Random) -> str:
     unit = rng.choice(
         (" and on it goes", " I think so, yes.", " the same as before,", " so it is, and", " right, right, and")
     )
-    return "It is so." + _until(rng, unit, 240, 420)
+    return "It is so." + until(rng, unit, 240, 420)
 
 
 def stopped_loop(rng: random.Random) -> str:
-    return _until(rng, ENGLISH.sentence(rng), 900, 2500)
+    return until(rng, ENGLISH.sentence(rng), 900, 2500)
 
 
 def stopped_answers(rng: random.Random) -> str:
@@ -408,11 +241,11 @@ def stopped_paragraph(rng: random.Random) -> str:
 
 
 RECIPES: tuple[Recipe, ...] = (
-    one_token, few_tokens, hundred_words, four_hundred_words, foreign, foreign_unspaced, characters_unspaced, counted_foreign,
-    counted_chinese, ordinals, lettered, chapters, sections, right_then_loop, boxed, code_then_loop, if_branches, elif_counted, same_test,
-    comments, sql_ands, json_same, json_string, json_deep, json_list, xml_same, divs, css_same, table_rows, table_head, columns, svg_loop,
-    latex_loop, path_loop, a_runs, hashtags, repeating_digits, blank_lines, mojibake, mojibake_mixed, emojis, thanks, self_talk, same_call,
-    file_again, great, longer_and_longer, drifting_checks, drifting_praise, waits, paragraphs_alternate, word_salad, tongues_salad,
-    subwords, haikus, note_notes, questions_again, short_cut, stopped_loop, stopped_answers, stopped_paragraph,
+    *fourth_decayed_data.RECIPES,
+    one_token, few_tokens, hundred_words, four_hundred_words, foreign, foreign_unspaced, characters_unspaced,
+    counted_foreign, counted_chinese, ordinals, lettered, chapters, sections, right_then_loop, boxed, thanks,
+    self_talk, file_again, great, longer_and_longer, drifting_checks, drifting_praise, waits,
+    paragraphs_alternate, word_salad, tongues_salad, haikus, note_notes, questions_again, short_cut, stopped_loop,
+    stopped_answers, stopped_paragraph,
 )  # fmt: skip
 ENDED: tuple[Recipe, ...] = (stopped_loop, stopped_answers, stopped_paragraph)

@@ -4,7 +4,18 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from labelled import decayed, fourth_data, fourth_decayed, fourth_sound, held_out_decayed, held_out_sound, sound, unseen
+from labelled import (
+    decayed,
+    fifth_decayed,
+    fifth_sound,
+    fourth_data,
+    fourth_decayed,
+    fourth_sound,
+    held_out_decayed,
+    held_out_sound,
+    sound,
+    unseen,
+)
 from labelled.material import cut
 
 
@@ -37,6 +48,12 @@ def fourth(seed: int, times: int = 6) -> Iterator[Answer]:
     """The same by another generator, of kinds that nobody had looked at when the detector was made."""
     good = (*fourth_sound.RECIPES, *fourth_sound.WHOLE, *fourth_data.RECIPES)
     yield from _answers(seed, times, good, fourth_sound.WHOLE, fourth_decayed.RECIPES, fourth_decayed.ENDED)
+
+
+def fifth(seed: int, times: int = 6) -> Iterator[Answer]:
+    """The same of kinds written after the detector had been corrected by the fourth."""
+    good = (*fifth_sound.RECIPES, *fifth_sound.WHOLE)
+    yield from _answers(seed, times, good, fifth_sound.WHOLE, fifth_decayed.RECIPES, fifth_decayed.ENDED)
 
 
 def _answers(
