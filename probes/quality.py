@@ -44,7 +44,7 @@ def _is_json(value: object) -> Callable[[str], bool]:
     def right(text: str) -> bool:
         try:
             return bool(json.loads(re.sub(r"^```(?:json)?|```$", "", text.strip()).strip()) == value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
 
     return right

@@ -175,7 +175,7 @@ def _posted(endpoint: Endpoint, path: str, body: dict[str, Any], deadline: Deadl
 def _object(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise ExchangeError("an answer in JSON", shortened(text) or "no text")
@@ -195,4 +195,4 @@ def _first(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _usage(document: dict[str, Any], tokens: int) -> int:
-    return counted(document.get("usage"), tokens)[1]
+    return counted(document.get("usage"), tokens, 1000)[1]

@@ -94,7 +94,7 @@ def _called(answer: Answer, city: str) -> ToolCall:
         raise ExchangeError(f"{wanted}, an id and finish_reason tool_calls", f"{shown}, {answer.finish_reason}")
     try:
         given = json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ExchangeError("arguments in JSON", shown) from None
     if call.name != "get_temperature" or not isinstance(given, dict) or set(given) != {"city"}:
         raise ExchangeError(wanted, shown)

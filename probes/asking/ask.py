@@ -101,7 +101,7 @@ def chat(
                 response.until(own)
             if reader.done:
                 break
-    return reader.answer(max_tokens, own.passed_s)
+    return reader.answer(max_tokens, own.passed_s, len(json.dumps(body)))
 
 
 class _Reader:
@@ -152,13 +152,13 @@ class _Reader:
         for name in ("name", "arguments"):
             call[name] += str((function or {}).get(name) or "")
 
-    def answer(self, max_tokens: int, seconds: float) -> Answer:
+    def answer(self, max_tokens: int, seconds: float, asked: int) -> Answer:
         said = "".join(self._text) or "".join(self._reasoning)
         if not self.done:
             raise ExchangeError("a whole answer", f"a stream cut after {shortened(said)!r}")
         if self._finish_reason not in FINISHED:
             raise ExchangeError(f"finish_reason {' or '.join(FINISHED)}", f"{self._finish_reason}")
-        prompt, completion = counted(self._usage, max_tokens)
+        prompt, completion = counted(self._usage, max_tokens, asked)
         return Answer(
             text="".join(self._text),
             reasoning="".join(self._reasoning),
@@ -175,25 +175,36 @@ class _Reader:
 def _parse(data: str) -> dict[str, Any]:
     try:
         event = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ExchangeError("events in JSON", shortened(data)) from None
     choices = event.get("choices") if isinstance(event, dict) else None
-    if not isinstance(event, dict) or not all(
-        isinstance(choice, dict) and isinstance(choice.get("delta") or {}, dict) for choice in choices or []
-    ):
+    if not isinstance(event, dict) or not all(map(_is_choice, choices or [])):
         raise ExchangeError("events of a chat completion", shortened(data))
     return event
 
 
-def counted(usage: dict[str, Any] | None, max_tokens: int) -> tuple[int, int]:
-    """Prompt and completion tokens, where they can be true."""
+def _is_choice(choice: Any) -> bool:
+    """Has it a delta whose texts are texts?"""
+    delta = choice.get("delta") or {} if isinstance(choice, dict) else None
+    texts = ("content", "reasoning", "reasoning_content")
+    return isinstance(delta, dict) and all(isinstance(delta.get(name), str | None) for name in texts)
+
+
+TEMPLATE = 32_768
+"""Tokens that a chat template may add to what was sent: a system prompt of its own, how tools are called."""
+
+
+def counted(usage: dict[str, Any] | None, max_tokens: int, asked: int) -> tuple[int, int]:
+    """Prompt and completion tokens, where they can be true. `asked`: bytes of the request."""
     wanted = f"a usage of at least 1 prompt token and 1 to {max_tokens} completion tokens that add up"
     if not isinstance(usage, dict):
         raise ExchangeError(wanted, "no usage")
     prompt, completion, total = (usage.get(f"{name}_tokens") for name in ("prompt", "completion", "total"))
     if not (isinstance(prompt, int) and isinstance(completion, int) and total == prompt + completion):
         raise ExchangeError(wanted, shortened(json.dumps(usage)))
-    if prompt < 1 or not 1 <= completion <= max_tokens:
+    if not 1 <= prompt <= asked + TEMPLATE:
+        raise ExchangeError(f"1 to {asked + TEMPLATE} prompt tokens of so long a request", shortened(json.dumps(usage)))
+    if not 1 <= completion <= max_tokens:
         raise ExchangeError(wanted, shortened(json.dumps(usage)))
     return prompt, completion
 

@@ -215,7 +215,7 @@ def refused(what: str, status: int, text: str) -> ExchangeError:
     try:
         document = json.loads(text)
         message = document["error"]["message"] if isinstance(document["error"], dict) else document["error"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message = text
     return ExchangeError(f"HTTP 200 to {what}", f"HTTP {status}: {shortened(str(message)) or 'no text'}")
 

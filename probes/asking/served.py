@@ -13,7 +13,7 @@ def models(endpoint: Endpoint, deadline: Deadline) -> dict[str, Any]:
     text = get(url, deadline, endpoint.headers)
     try:
         found = {str(model["id"]): model for model in json.loads(text)["data"]}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ExchangeError(f"a list of models from {url}", shortened(text) or "no text") from None
     if endpoint.model not in found:
         raise ExchangeError(f"model {endpoint.model} at {url}", ", ".join(found) or "no model")
