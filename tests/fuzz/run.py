@@ -10,7 +10,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["facts.parse", "fleet.model", "fleet.delivery.manifest"]):
+with atheris.instrument_imports(include=["facts.parse", "fleet.model", "fleet.delivery.manifest", "fleet.checks"]):
     from tests.fuzz.targets import ROOT, TARGETS, seeds
 
 SLOWEST_S = 10

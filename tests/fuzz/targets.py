@@ -4,13 +4,17 @@ A target takes any text. It may raise only the error that its parser names; it m
 must be told, never passed over.
 """
 
+import base64
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+from facts.parse.bare import read_bare
 from facts.parse.cdi import parse_cdi
+from facts.parse.cgroups import unit_of
 from facts.parse.checkpoint import with_checkpoints
+from facts.parse.delivery import parse_look
 from facts.parse.engines import parse_engines
 from facts.parse.frames import ProbeError, Section, parse_frames, with_nonce
 from facts.parse.gpus import parse_gpus
@@ -19,22 +23,26 @@ from facts.parse.kernel import parse_kernel
 from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
 from facts.parse.nvlinks import parse_nvlinks
 from facts.parse.p2p import parse_p2p
-from facts.parse.probe import parse_probe, read_models, read_mounts
+from facts.parse.probe import parse_probe, read_models, read_mounts, read_room, read_verified
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_secrets, parse_services, parse_units
 from facts.parse.start_log import parse_start
 from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
+from facts.parse.versions import parse_names, parse_versions
 from facts.script import ProbeScript
 from fleet.delivery.manifest import ManifestError, read_manifest
+from fleet.drift import audit
 from fleet.gate import FleetView, evaluate
+from fleet.model.agreement import disagreement
 from fleet.model.checkpoint import parse_lines
 from fleet.model.shape import ModelError
 from fleet.model.sharding import cuts
 from fleet.nodes.node import ModelFolder, ProbeRequest, ServiceRequest
+from fleet.nodes.running import Report
 from fleet.plan import NodeView, decide
-from tests.fleet import builders
+from tests.fleet import builders, cases
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWER = ROOT / "tests" / "facts" / "answers" / "a1.txt"
@@ -44,15 +52,15 @@ ASKED = ServiceRequest(name="chat", model=MODEL, image="localhost/vllm@sha256:" 
 SCRIPT = ProbeScript(text="", nonce=NONCE, request=ProbeRequest(services=(ASKED,), secret_key="key", deep=True))
 
 Check = Callable[[str], None]
-TARGETS: dict[str, tuple[Check, tuple[str, ...]]] = {}
-"""Name -> the check, and the sections of a real answer that seed it."""
+TARGETS: dict[str, tuple[Check, tuple[str, ...], tuple[str, ...]]] = {}
+"""Name -> the check, the sections of a real answer that seed it, and further texts that do."""
 
 
-def target(*sections: str) -> Callable[[Check], Check]:
+def target(*sections: str, texts: tuple[str, ...] = ()) -> Callable[[Check], Check]:
     """Make a function a target, by its own name."""
 
     def enter(check: Check) -> Check:
-        TARGETS[check.__name__] = (check, sections)
+        TARGETS[check.__name__] = (check, sections, texts)
         return check
 
     return enter
@@ -61,11 +69,11 @@ def target(*sections: str) -> Callable[[Check], Check]:
 def seeds(name: str) -> list[str]:
     """Real texts for a target: its sections in the answers of recorded nodes, whole answers where it names none."""
     texts = [ANSWER.read_text(), *(path.read_text() for path in sorted(ROOT.glob("inventory/recorded/*.probe")))]
-    sections = TARGETS[name][1]
+    _, sections, own = TARGETS[name]
     if not sections:
-        return texts
+        return list(own) or texts
     pattern = re.compile(rf"==({NONCE}) ([a-z]+) begin\n(.*?)\n==\1 \2 end rc=[0-9]+\n", re.DOTALL)
-    return [match[3] for text in texts for match in pattern.finditer(text) if match[2] in sections]
+    return [*own, *(match[3] for text in texts for match in pattern.finditer(text) if match[2] in sections)]
 
 
 def section(text: str, code: int | None = 0) -> Section:
@@ -269,6 +277,97 @@ def engines(text: str) -> None:
     parse_engines(section(head), section(tail)).model_dump_json()
 
 
+WORDS = """process\n50\n40\n1\n/system.slice/vllm-glm.service/libpod-payload-cc\nengine\n2\n/usr/bin/python3\nvllm
+names\n50\n2\nA\nTOKEN\nenv\n50\n1\nA=b=c\nsecret\n50\nTOKEN\nff\nmount\n50\n/srv/x\n/opt/x\nother\nee
+container\ncc\nii\nsha256:ab\nknown\n1\nPATH\ndocker\ndd\nvllm-glm\nx@sha256:ab\nend"""
+
+
+@target(texts=(WORDS,))
+def processes(text: str) -> None:
+    """What runs, word by word as it stands behind base64; an audit of it has an answer to each check."""
+    packed = base64.b64encode(text.replace("\n", "\0").encode("utf-8", "replace")).decode()
+    running = parse_engines(section(packed), section(""))
+    one, view = cases.of(builders.facts(services=(builders.installed(),), running=running))
+    crashed = [str(drift) for drift in audit([one], [view]) if "the check could not decide" in drift.got]
+    assert not crashed, crashed
+
+
+REPORTS = """{"data": [{"id": "glm", "root": "/models/glm-5.2", "max_model_len": 524288}], "version": "0.30.0"}
+vllm:cache_config_info{num_gpu_blocks="62500",block_size="16",kv_cache_size_tokens="1000000"} 1.0"""
+
+
+@target(texts=(REPORTS,))
+def reports(text: str) -> None:
+    """Whatever an engine answers, whole or line by line: the audit compares it or says that it cannot."""
+    for body in (text, text.partition("\n")[0], text.partition("\n")[2]):
+        told = tuple(Report(path=path, status=200, body=body) for path in ("/v1/models", "/version", "/metrics"))
+        one, view = cases.case(runs={"reports": told}, lies={"proof": body})
+        crashed = [str(drift) for drift in audit([one], [view]) if "the check could not decide" in drift.got]
+        assert not crashed, crashed
+
+
+@target("versions")
+def versions(text: str) -> None:
+    """Each program that is there has its version, or the reason is told."""
+    found, error = parse_versions(section(text))
+    asked = {line.partition(" ")[2] for line in section(text).text.splitlines() if line.startswith("program ")}
+    assert error or asked == set(found)
+
+
+@target(texts=("yes mirror.example\nno a2.example\n",))
+def names(text: str) -> None:
+    """Only names that were asked about are told of."""
+    found, _ = parse_names(section(text), ("mirror.example", "a2.example"))
+    assert set(found) <= {"mirror.example", "a2.example"}
+
+
+DELIVERED = f"checkpoint {MODEL}\nverified sha256:{'ab' * 32}\ncheckpoint /srv/b\nheld 12\nroom 1000 2000\n"
+
+
+@target(texts=(DELIVERED,))
+def delivered(text: str) -> None:
+    """A folder is verified as a digest, and its figures are numbers of bytes."""
+    assert all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in read_verified(section(text)).values())
+    assert all(number >= 0 for figures in read_room(section(text)).values() for number in figures.values())
+
+
+LOOK = f"tool rsync\nlease x\ncheckpoint {MODEL}\nkind folder\nroom 5 6\nthere f 5 a\nstaged f 5 b\nbeside .glm.x\n"
+
+
+@target(texts=(LOOK,))
+def look(text: str) -> None:
+    """What a delivery must know of a node, or ProbeError."""
+    host = f"now=1700000000\nhostname=a1\n{text if text.startswith('lock=') else ''}"
+    parts = {"host": host, "delivered": DELIVERED, "delivery": text}
+    parts |= dict.fromkeys(("runtime", "services", "files", "units", "secrets"), "")
+    framed = "".join(f"=={NONCE} {name} begin\n{said}\n=={NONCE} {name} end rc=0\n" for name, said in parts.items())
+    try:
+        parse_look("a1", f"{framed}=={NONCE} done\n", SCRIPT).model_dump_json()
+    except ProbeError as error:
+        assert str(error)
+
+
+BARE = """os ID debian\nos VERSION_ID 13\nsystemd yes\npackage ii |podman|5.4.2\nheld nvidia-driver-580\nprogram podman
+unit chrony.service active\nunitfile chrony.service enabled\nsmi 580.95.05, Enabled\ncdi /etc/cdi/nvidia.yaml 580.95.05
+sysctl vm.swappiness 10\nentry 644_root:root_regular_file /etc/a b\ncontent abc  /etc/a b\nuser vllm\nreboot due\n"""
+
+
+@target(texts=(BARE,))
+def bare(text: str) -> None:
+    """What a bootstrap must know of a machine; a line in another form tells nothing."""
+    read_bare(section(text)).model_dump_json()
+
+
+CGROUPS = "/system.slice/vllm-glm.service/libpod-payload-cc\n/user.slice/user-0.slice/session-1.scope"
+
+
+@target(texts=(CGROUPS,))
+def cgroups(text: str) -> None:
+    """A unit is a part of the path, and nothing else."""
+    unit = unit_of(text, {})
+    assert unit is None or unit in text.split("/")
+
+
 @target("services")
 def start_log(text: str) -> None:
     """What a started engine logged, as far as it is plain."""
@@ -284,7 +383,7 @@ def manifest(text: str) -> None:
         assert error.lines
 
 
-@target("models")
+@target("models", texts=tuple(path.read_text() for path in sorted(ROOT.glob("lab/models/*/config.json"))))
 def quantisation(text: str) -> None:
     """The sizes of any object that calls itself config.json, or ModelError."""
     try:
@@ -292,10 +391,11 @@ def quantisation(text: str) -> None:
     except (ValueError, RecursionError):
         return
     if isinstance(config, dict):
-        try:
-            cuts(config)
-        except ModelError as error:
-            assert str(error)
+        for ask in (cuts, lambda one: disagreement(one, builders.checkpoint(1))):
+            try:
+                ask(config)
+            except ModelError as error:
+                assert str(error)
 
 
 @target()

@@ -1,6 +1,7 @@
 """Every parser on damaged real outputs and on anything else: no crash, no hang, no silent pass. `make fuzz` is long."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,13 @@ def test_a_damaged_or_strange_text_is_read_or_refused(name: str) -> None:
 def test_a_real_text_is_read(name: str) -> None:
     for text in seeds(name):
         TARGETS[name][0](text)
+
+
+def test_every_parser_of_what_a_node_prints_is_among_the_targets() -> None:
+    text = (ROOT / "tests" / "fuzz" / "targets.py").read_text()
+    within = {"affinity", "rocm", "refusal"}  # parts of a topology's parser, which is one; how a refusal quotes
+    left = {path.stem for path in ROOT.glob("facts/parse/*.py")} - {"__init__"} - within
+    assert sorted(left - set(re.findall(r"from facts\.parse\.(\w+) import", text))) == []
 
 
 def test_a_few_thousand_mutations_by_coverage_find_nothing(tmp_path: Path) -> None:
