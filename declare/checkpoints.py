@@ -14,7 +14,7 @@ _NO_DIGEST = "sha256:" + "0" * 64
 
 
 def with_sources(service: Located, nodes: frozenset[str], problems: list[str]) -> Located:
-    """The service with the paths of `checkpoint` and `image.archive` absolute, and the manifest's digest filled in."""
+    """The service with the paths of `checkpoint` and `image.archive` absolute; what the files tell is filled in."""
     checkpoint, image = service.get("checkpoint"), service.get("image")
     if checkpoint is not None and isinstance(checkpoint.value, dict):
         service = service.with_entry("checkpoint", _checkpoint(checkpoint, nodes, problems))
@@ -60,14 +60,16 @@ def _checkpoint(checkpoint: Located, nodes: frozenset[str], problems: list[str])
     if manifest is None or not isinstance(manifest.value, str):
         return checkpoint if checkpoint.get("digest") else checkpoint.with_entry("digest", _digest(checkpoint.origin))
     try:
-        digest = manifest_at(manifest.value).digest
+        read = manifest_at(manifest.value)
     except DeclarationError as error:
         problems.extend(line(manifest.origin, "a manifest", text) for text in error.lines)
         return checkpoint.with_entry("digest", _digest(manifest.origin))
-    written = checkpoint.get("digest")
-    if written is not None and written.value != digest:
-        problems.append(line(written.origin, f"{digest}, which {manifest.value} has", f'"{written.value}"'))
-    return checkpoint.with_entry("digest", replace(_digest(manifest.origin), value=digest))
+    for name, value in (("digest", read.digest), ("bytes", read.total_bytes)):
+        written = checkpoint.get(name)
+        if written is not None and written.value != value:
+            problems.append(line(written.origin, f"{value}, which {manifest.value} has", f'"{written.value}"'))
+        checkpoint = checkpoint.with_entry(name, replace(_digest(manifest.origin), value=value))
+    return checkpoint
 
 
 def _digest(origin: Origin) -> Located:
@@ -81,4 +83,15 @@ def _archive(archive: Located) -> Located:
     file = archive.get("file")
     if file is not None and file.origin.file is not None:
         archive = archive.with_entry("file", absolute(file, file.origin.file.parent))
+        if (size := _size(archive)) is not None and archive.get("bytes") is None:
+            archive = archive.with_entry("bytes", locate(size, file.origin))
     return archive
+
+
+def _size(archive: Located) -> int | None:
+    """Of the archive, where it lies on this machine and is not empty."""
+    file = archive.get("file")
+    try:
+        return Path(str(file.value)).stat().st_size or None if file is not None else None
+    except OSError:
+        return None  # the delivery says so

@@ -7,6 +7,7 @@ from declare.host import host_of
 from declare.images import wrong_catalogue
 from declare.located import Located, Origin, shown
 from declare.merge import merge
+from declare.names import with_names
 from declare.nodes import NodeFile, read_nodes
 from declare.override import Overrides, option, read_overrides
 from declare.patches import read_patches
@@ -45,7 +46,7 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
     )
     fleet = Fleet(
         name=site.name,
-        placements=placements,
+        placements=with_names(placements),
         rollout=_rollout(groups, overrides, problems),
         delivery=_delivery(groups, overrides, problems),
         waivers=(*read_waivers(nodes, groups, named, problems), *overrides.waivers),

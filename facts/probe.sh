@@ -11,11 +11,13 @@ probe() {
         if [[ $deep ]]; then
             frame nvlinks
             frame peers
+            frame versions
         fi
         frame mounts
         frame models
         frame checkpoint
         ((${#checkpoint_paths[@]} == 0)) || frame delivered
+        ((${#names[@]} == 0)) || frame names
     )
     behind=$!
     frames host system numa cdi runtime services files units secrets ports disks

@@ -19,6 +19,7 @@ DEADLINE_S = 20
 
 UNIT_FOLDER = "/etc/systemd/system"
 STORAGE_CONF = "/etc/containers/storage.conf"
+SELINUX_FOLDER = "/sys/fs/selinux"
 CDI_FOLDER = "/etc/cdi"
 
 HERE = Path(__file__).parent
@@ -57,6 +58,7 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "unit_folder": UNIT_FOLDER,
         "storage_conf": STORAGE_CONF,
         "cdi_folder": CDI_FOLDER,
+        "selinux_folder": SELINUX_FOLDER,
         "gpu_fields": ",".join(FIELDS),
         "runtime": request.runtime,
         "runtime_program": RUNTIMES[request.runtime],
@@ -72,6 +74,7 @@ def _head(request: ProbeRequest, nonce: str) -> str:
         "checkpoint_paths": [wanted.path for wanted in request.checkpoints],
         "checkpoint_digests": [wanted.digest for wanted in request.checkpoints],
         "checkpoint_keys": [wanted.key for wanted in request.checkpoints],
+        "names": request.names,
         "sysctls": request.sysctls,
         "users": request.users,
         "managed": request.managed,

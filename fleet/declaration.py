@@ -373,6 +373,8 @@ class Placement(Frozen):
     services: tuple[ServiceDeclaration, ...] = ()
     host: HostDeclaration = HostDeclaration()
     """What bootstrap.py makes of the machine."""
+    names: tuple[str, ...] = ()
+    """Host names of other machines that the node is sent to: sources of its services, and nodes that have the same."""
 
 
 class Fleet(Frozen):

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from fleet.engines.engine import Engine, minors
 from fleet.layouts.layout import Layout
 from fleet.model.architecture import Architecture
+from fleet.model.checkpoint import Checkpoint
 from fleet.nodes.machine import Machine
 from fleet.nodes.node import NodeFacts
 from fleet.plan import NodeView, Plan
@@ -49,6 +50,14 @@ def config_of(plan: Plan) -> dict[str, Any]:
     if folder is None or folder.config is None:
         raise Undecidable("config.json", (folder.error if folder else None) or "nothing")
     return folder.config
+
+
+def checkpoint_of(plan: Plan) -> Checkpoint:
+    """The tensors of the checkpoint. Raises Undecidable with the reason why their headers were not read."""
+    folder = plan.model_folder
+    if folder is None:
+        raise Undecidable("the tensors of the checkpoint", "nothing")
+    return told(folder.checkpoint, "the tensors of the checkpoint", folder.checkpoint_error)
 
 
 def architecture_of(plan: Plan) -> Architecture:

@@ -71,6 +71,7 @@ def request_for(placement: Placement, key: str, deep: bool = False, audit: bool 
             for s in placement.services
             if s.checkpoint is not None
         ),
+        names=placement.names,
         secret_key=key,
         deep=deep,
         audit=audit,

@@ -50,6 +50,19 @@ _NUMBER = re.compile(r"[0-9]{1,12}")
 _DEPRECATED = {"[Requested functionality has been deprecated]"}
 _CGROUP = re.compile(r"cgroup ([0-9]{1,10}) (.*)")
 _PROCESS = re.compile(r"process ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]), ([0-9]{1,10}), (.*), ([^,]*)")
+_MEANING = {
+    2: ": an argument is invalid",
+    3: ": not available on this GPU",
+    4: ": no permission",
+    6: ": no such object",
+    8: ": external power cables are not attached",
+    9: ": the driver is not loaded",
+    10: ": an interrupt problem of a GPU",
+    12: ": the NVML library couldn't be found or loaded",
+    13: ": the NVML library is too old for this question",
+    14: ": an infoROM is corrupted",
+}
+"""What an exit code of nvidia-smi stands for (its man page)."""
 _BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]")
 
 
@@ -69,12 +82,13 @@ def parse_gpus(text: str, code: int | None = 0) -> Nvidia:
     doubts += not_told
     gpus = _with_lost_ones(gpus, odd)
     drivers = {row[5] for row in rows if not _TROUBLE.fullmatch(row[5])} - _NOT_TOLD
+    doubts += sorted({f"driver_version: {row[5]}" for row in rows if row[5] in _DEPRECATED})
     if len(drivers) > 1:
         doubts.append(f"GPUs tell different driver versions: {', '.join(sorted(drivers))}")
     if code is None:
         doubts.append("nvidia-smi did not end")
     elif code != 0:
-        doubts.append(f"nvidia-smi ended with exit code {code}")
+        doubts.append(f"nvidia-smi ended with exit code {code}{_MEANING.get(code, '')}")
     elif not rows and not odd:
         doubts.append("nvidia-smi printed nothing")
     return Nvidia(

@@ -10,7 +10,7 @@ from typing import Any
 
 from facts.parse.cdi import parse_cdi
 from facts.parse.checkpoint import with_checkpoints
-from facts.parse.delivered import read_verified
+from facts.parse.delivered import read_room, read_verified
 from facts.parse.engines import parse_engines
 from facts.parse.frames import TIMED_OUT, ProbeError, Section, parse_frames
 from facts.parse.gpus import parse_gpus
@@ -25,6 +25,7 @@ from facts.parse.services import PartError, parse_files, parse_services, parse_u
 from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
+from facts.parse.versions import parse_names, parse_versions
 from facts.script import ProbeScript
 from fleet.nodes.node import Deep, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
 from fleet.nodes.topology import Topology
@@ -45,12 +46,15 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
     ports, ports_error = parse_ports(_section(sections, "ports"))
     services, services_error = parse_services(sections, [service.name for service in request.services])
     files = _files(sections)
+    names, names_error = parse_names(_section(sections, "names"), request.names) if request.names else ({}, None)
     return NodeFacts(
         **host,
         machine=parse_system(_section(sections, "system")),
         cdi=parse_cdi(_section(sections, "cdi")),
         sources=read_mounts(_section(sections, "mounts")),
         sources_error=_section(sections, "mounts").failure,
+        names=names,
+        names_error=names_error,
         nvidia=read_gpus(_section(sections, "gpus")),
         kernel_log=parse_kernel(_section(sections, "kernel")),
         topology=topology,
@@ -68,7 +72,7 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
                 read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
                 _section(sections, "checkpoint"),
             ),
-            read_verified(_section(sections, "delivered")) if request.checkpoints else {},
+            _section(sections, "delivered") if request.checkpoints else None,
         ),
         node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
         deep=_deep(sections) if request.deep else None,
@@ -85,7 +89,10 @@ def _section(sections: Mapping[str, Section], name: str) -> Section:
 def _deep(sections: Mapping[str, Section]) -> Deep:
     nvlinks, error = parse_nvlinks(_section(sections, "nvlinks"))
     p2p, p2p_error = parse_p2p(_section(sections, "peers"))
-    return Deep(nvlinks=nvlinks, nvlinks_error=error, p2p=p2p, p2p_error=p2p_error)
+    versions, why = parse_versions(_section(sections, "versions"))
+    return Deep(
+        nvlinks=nvlinks, nvlinks_error=error, p2p=p2p, p2p_error=p2p_error, versions=versions, versions_error=why
+    )
 
 
 def read_mounts(section: Section) -> dict[str, bool]:
@@ -150,9 +157,13 @@ def read_models(section: Section, wanted: list[str]) -> tuple[ModelFolder, ...]:
     return tuple(_model(path, told.get(path), section) for path in wanted)
 
 
-def _verified(models: tuple[ModelFolder, ...], digests: Mapping[str, str]) -> tuple[ModelFolder, ...]:
+def _verified(models: tuple[ModelFolder, ...], section: Section | None) -> tuple[ModelFolder, ...]:
+    """The folders with the manifest that each is known to hold, or with what lies there and the room for the rest."""
+    if section is None:
+        return models
+    digests, figures = read_verified(section), read_room(section)
     return tuple(
-        model.model_copy(update={"verified": digests[model.path]}) if model.path in digests else model
+        model.model_copy(update={"verified": digests.get(model.path), **figures.get(model.path, {})})
         for model in models
     )
 

@@ -12,6 +12,7 @@ _LIMIT = re.compile(r"Max (open files|locked memory)\s+(unlimited|[0-9]{1,20})\s
 _SIZE = re.compile(r"([0-9]{1,15}) kB")
 _NAME = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
 _IOMMU = re.compile(r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]) ([0-9]{1,6}) ([A-Za-z-]{1,20})")
+_LABEL = re.compile(r"(\?|[A-Za-z0-9_.:,-]{3,200}) (/.*)")
 _APT = re.compile(r'APT::Periodic::Unattended-Upgrade\s+"?([0-9]{1,6}|always)"?\s*;.*')
 
 
@@ -70,7 +71,19 @@ class _Reading:
 _WORDS = frozenset(
     (
         *("container", "nr_open", "limit", "capabilities", "cpus_allowed", "memory", "governor", "clock", "resolves"),
-        *("reboot", "modules", "updates", "selinux", "device", "char", "module", "nvswitch", "fabricmanager", "iommu"),
+        *(
+            "reboot",
+            "modules",
+            "updates",
+            "selinux",
+            "label",
+            "device",
+            "char",
+            "module",
+            "nvswitch",
+            "fabricmanager",
+            "iommu",
+        ),
     )
 )
 
@@ -103,6 +116,7 @@ def _machine(told: defaultdict[str, list[str]], reading: _Reading) -> Machine:
         updates=_updates(told["updates"], reading),
         selinux_enforced=reading.flag(selinux["enforce"], "1", "0"),
         selinux_devices=reading.flag([value[:1] for value in selinux["devices"]], "1", "0"),
+        labels={match[2]: match[1] for value in told["label"] if (match := reading.matched(_LABEL, value)) is not None},
         devices=reading.names(told["device"]),
         char_links=reading.names(told["char"]),
         module_version=next(iter(reading.names(version)), None),

@@ -29,6 +29,8 @@ ask_again() {
         name=${BASH_REMATCH[1]}
         if [[ $name == clocks_event_reasons.active ]]; then
             asked=${asked/$name/clocks_throttle_reasons.active}
+        elif [[ $name == driver_version ]]; then
+            asked=${asked/$name/kmd_version} # as drivers from 595 on also call it
         else
             [[ $name == clocks_throttle_reasons.active ]] && fields=${fields/,clocks_event_reasons.active/}
             fields=${fields/,$name/}

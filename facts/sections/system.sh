@@ -52,15 +52,9 @@ clock_marks() {
 
 # `resolves yes` where /etc/hosts knows the node's own name, else what the resolver says of it.
 names_of_host() {
-    local name line words word
+    local name line
     first_line /proc/sys/kernel/hostname && name=$line
-    while read -r line; do
-        read -r -a words <<<"${line%%#*}"
-        for word in "${words[@]:1}"; do
-            [[ $word == "$name" ]] && printf 'resolves yes\n' && return
-        done
-    done 2>/dev/null </etc/hosts
-    if hash getent 2>/dev/null && getent ahosts -- "$name" >/dev/null 2>&1; then
+    if in_hosts "$name" || { hash getent 2>/dev/null && getent ahosts -- "$name" >/dev/null 2>&1; }; then
         printf 'resolves yes\n'
     else
         printf 'resolves no\n'
@@ -97,11 +91,17 @@ armed_updates() {
     done
 }
 
-# SELinux: whether it is enforced, and whether containers may use devices.
+# SELinux: whether it is enforced, whether containers may use devices, and then the labels of what they are to see.
 labels_of_files() {
-    local line
-    first_line /sys/fs/selinux/enforce && printf 'selinux enforce %s\n' "$line"
-    first_line /sys/fs/selinux/booleans/container_use_devices && printf 'selinux devices %s\n' "$line"
+    local line path there=()
+    first_line "$selinux_folder/enforce" || return
+    printf 'selinux enforce %s\n' "$line"
+    [[ $line == 1 ]] || return
+    first_line "$selinux_folder/booleans/container_use_devices" && printf 'selinux devices %s\n' "$line"
+    for path in "${models[@]}" "${mounts[@]}"; do
+        [[ -e $path ]] && there+=("$path")
+    done
+    ((${#there[@]} == 0)) || run stat --dereference --format 'label %C %n' -- "${there[@]}" 2>/dev/null
 }
 
 # Device nodes, the driver's module, the fabric manager, and the IOMMU groups of the GPUs.

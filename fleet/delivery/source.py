@@ -53,6 +53,8 @@ class CheckpointDeclaration(Frozen):
     """Files are fetched from URL/PATH, by each node that no other node can serve."""
     peer: str | None = None
     """A node of the fleet that has it: in the service's own model folder, or in `folder`."""
+    bytes: Annotated[int, Field(ge=0, strict=True)] | None = None
+    """Of all its files, by the manifest; never written by hand."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

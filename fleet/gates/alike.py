@@ -1,7 +1,7 @@
 """Are the replicas of a service alike, and enough of them?"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from fleet.gate import FleetView, PlacedFinding, gate
 from fleet.gates.shapes import max_num_seqs
@@ -16,10 +16,13 @@ def _replicas(fleet: FleetView) -> dict[str, list[Plan]]:
     return dict(found)
 
 
-def _differences(
-    fleet: FleetView, what: str, value: Callable[[Plan], str | None], warning: Callable[[set[str]], bool]
+def _unlike(
+    fleet: FleetView, what: str, value: Callable[[Plan], str | None], near: Callable[[str, str], bool] | None = None
 ) -> list[PlacedFinding]:
-    """A finding for each replica that is not like most of its service, unless policy.mixed allows it."""
+    """A finding for each replica that is not like most of its service, unless policy.mixed allows it.
+
+    `near`: which two values are so alike that the difference is a warning.
+    """
     findings = []
     for service, plans in _replicas(fleet).items():
         told = [(plan, found) for plan in plans if (found := value(plan)) is not None]
@@ -34,7 +37,7 @@ def _differences(
                 service=service,
                 want=f"{what} {usual} as on {like}",
                 got=found,
-                warning=warning(set(values)),
+                warning=near is not None and near(usual, found),
             )
             for plan, found in told
             if found != usual
@@ -49,11 +52,11 @@ def _differences(
 )
 def replicas_image(fleet: FleetView) -> list[PlacedFinding]:
     """All replicas of a service run one engine image, unless policy.mixed says that they need not."""
+    return _unlike(fleet, "image", _image)
 
-    def image(plan: Plan) -> str:
-        return f"{plan.service.image.engine} ({plan.service.image.digest[:19]})"
 
-    return _differences(fleet, "image", image, lambda values: False)
+def _image(plan: Plan) -> str:
+    return f"{plan.service.image.engine} ({plan.service.image.digest[:19]})"
 
 
 @gate(
@@ -64,11 +67,11 @@ def replicas_image(fleet: FleetView) -> list[PlacedFinding]:
 )
 def replicas_gpus(fleet: FleetView) -> list[PlacedFinding]:
     """All replicas of a service run on one kind of GPU, unless policy.mixed says that they need not."""
+    return _unlike(fleet, "gpus", _gpus, near=lambda usual, found: True)
 
-    def kind(plan: Plan) -> str:
-        return f"{plan.node.gpus.model} {plan.node.gpus.memory_mib} MiB"
 
-    return _differences(fleet, "gpus", kind, lambda values: True)
+def _gpus(plan: Plan) -> str:
+    return f"{plan.node.gpus.model} {plan.node.gpus.memory_mib} MiB"
 
 
 @gate(
@@ -80,15 +83,15 @@ def replicas_gpus(fleet: FleetView) -> list[PlacedFinding]:
 )
 def replicas_driver(fleet: FleetView) -> list[PlacedFinding]:
     """All replicas of a service have one driver; another release of the same branch is a warning."""
-
-    def driver(plan: Plan) -> str | None:
-        return plan.facts.nvidia.driver if plan.facts else None
-
-    return _differences(fleet, "driver", driver, lambda values: len(_branches(values)) == 1)
+    return _unlike(fleet, "driver", _driver, near=lambda usual, found: _branch(usual) == _branch(found))
 
 
-def _branches(versions: Iterable[str]) -> set[str]:
-    return {version.partition(".")[0] for version in versions}
+def _driver(plan: Plan) -> str | None:
+    return plan.facts.nvidia.driver if plan.facts else None
+
+
+def _branch(version: str) -> str:
+    return version.partition(".")[0]
 
 
 @gate(

@@ -3,7 +3,7 @@
 import json
 
 from fleet.gate import gate
-from fleet.known import Undecidable, facts_of, machine_of
+from fleet.known import Undecidable, facts_of, machine_of, told
 from fleet.nodes.machine import SYS_RESOURCE, Limit, Machine
 from fleet.nodes.node import Installed
 from fleet.plan import NodeView, Plan
@@ -21,9 +21,7 @@ def shm_size(plan: Plan) -> Finding | None:
     if other:
         remedy = "take it out of runtime_flags of {node}"
         return Finding(want="shm_gib alone", got=f"{' '.join(other)} in runtime_flags", remedy=remedy)
-    memory = facts_of(plan).memory_bytes
-    if memory is None:
-        raise Undecidable("the node's memory", "nothing")
+    memory = told(facts_of(plan).memory_bytes, "the node's memory")
     if plan.service.shm_gib * GIB <= memory:
         return None
     return Finding(want=f"at most {memory / GIB:.0f} GiB, the node's memory", got=f"shm_gib: {plan.service.shm_gib}")
@@ -35,11 +33,10 @@ LEAST_FILES = 16384
 
 def _reaches(limit: Limit | None, machine: Machine, least: int | None) -> bool:
     """May a unit have that much? systemd raises a hard limit only with CAP_SYS_RESOURCE. `least` None: unlimited."""
-    if limit is None or machine.capabilities is None:
-        raise Undecidable("limits and capabilities of PID 1", "nothing")
-    if machine.capabilities & SYS_RESOURCE or limit.hard is None:
+    hard = told(limit, "limits of PID 1").hard
+    if told(machine.capabilities, "capabilities of PID 1") & SYS_RESOURCE or hard is None:
         return True
-    return least is not None and limit.hard >= least
+    return least is not None and hard >= least
 
 
 @gate(
@@ -54,11 +51,10 @@ def limits(view: NodeView) -> list[Finding]:
     CUDA's own pinned memory is not counted as locked.
     """
     machine, findings = machine_of(view), []
-    if machine.nr_open is None:
-        raise Undecidable("fs.nr_open", "nothing")
+    kernel = told(machine.nr_open, "fs.nr_open")
     most = machine.open_files.hard if machine.open_files else None
-    if machine.nr_open < LEAST_FILES or not _reaches(machine.open_files, machine, LEAST_FILES):
-        got = str(min(machine.nr_open, most or machine.nr_open))
+    if kernel < LEAST_FILES or not _reaches(machine.open_files, machine, LEAST_FILES):
+        got = str(min(kernel, most or kernel))
         findings.append(Finding(want=f"at least {LEAST_FILES} open files", got=got))
     if view.node.peermem and not _reaches(machine.locked_memory, machine, None):
         got = f"at most {machine.locked_memory.hard if machine.locked_memory else 'unknown'} bytes"
@@ -74,12 +70,12 @@ def limits(view: NodeView) -> list[Finding]:
 )
 def mounts(plan: Plan) -> list[Finding]:
     """The source of each declared mount is on the node: the runtime would refuse to start, or make an empty folder."""
-    told, findings = facts_of(plan).sources, []
+    there, findings = facts_of(plan).sources, []
     for mount in plan.service.mounts:
-        if mount.source not in told:
+        if mount.source not in there:
             said = facts_of(plan).sources_error or "nothing"
             raise Undecidable(f"whether {mount.source} is there", said, "see {node}")
-        if not told[mount.source]:
+        if not there[mount.source]:
             findings.append(Finding(want=f"{mount.source} on the node", got="no such file or folder"))
     return findings
 

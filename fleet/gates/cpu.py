@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from fleet.gate import gate
 from fleet.gates.container import GIB
-from fleet.known import Undecidable, facts_of, layout_of, machine_of
+from fleet.known import Undecidable, facts_of, layout_of, machine_of, told
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 
@@ -34,13 +34,10 @@ def cpu_affinity(view: NodeView) -> list[Finding]:
     facts = facts_of(view)
     if view.node.gpus.count == 0:
         return []
-    if facts.topology is None:
-        raise Undecidable("the CPUs next to each GPU", facts.topology_error or "no topology")
-    if facts.cpus_online is None:
-        raise Undecidable("the node's CPUs", "nothing")
-    online = cpus_in(facts.cpus_online)
+    topology = told(facts.topology, "the CPUs next to each GPU", facts.topology_error or "no topology")
+    online = cpus_in(told(facts.cpus_online, "the node's CPUs"))
     findings = []
-    for gpu, text in enumerate(facts.topology.cpu_affinity):
+    for gpu, text in enumerate(topology.cpu_affinity):
         beyond = cpus_in(text) - online if text is not None else frozenset()
         if beyond:
             got = f"CPU {_text(beyond)} in {text}"
@@ -81,10 +78,8 @@ OTHER_PROCESSES = 2
 )
 def cpuset(plan: Plan) -> Finding | None:
     """Where not all CPUs may be used, there is one for each rank and two more: each of them is always busy."""
-    facts, allowed = facts_of(plan), machine_of(plan).cpus_allowed
-    if allowed is None or facts.cpus_online is None:
-        raise Undecidable("the CPUs that units may use", "nothing")
-    usable, online = len(cpus_in(allowed)), len(cpus_in(facts.cpus_online))
+    allowed = told(machine_of(plan).cpus_allowed, "the CPUs that units may use")
+    usable, online = len(cpus_in(allowed)), len(cpus_in(told(facts_of(plan).cpus_online, "the node's CPUs")))
     need = layout_of(plan).ranks + OTHER_PROCESSES
     if usable >= min(online, need):
         return None
@@ -119,9 +114,8 @@ RESERVED_SHARE = 0.1
 )
 def hugepages(view: NodeView) -> Finding | None:
     """No more than a tenth of the memory is reserved as huge pages that nobody uses: an engine cannot have it."""
-    machine, memory = machine_of(view), facts_of(view).memory_bytes
-    if machine.memory_available is None or memory is None:
-        raise Undecidable("the node's memory", "nothing")
+    machine, memory = machine_of(view), told(facts_of(view).memory_bytes, "the node's memory")
+    told(machine.memory_available, "the node's free memory")  # of the same file: huge pages not in it are not there
     idle = (machine.huge_pages_free or 0) * (machine.huge_page_bytes or 0)
     if idle <= memory * RESERVED_SHARE:
         return None
@@ -142,9 +136,7 @@ LEAST_RANK_GIB = 1
 )
 def host_memory(plan: Plan) -> Finding | None:
     """What the engine is told to keep in the host's memory is free there. Less than 1 GiB more a rank: a warning."""
-    free = machine_of(plan).memory_available
-    if free is None:
-        raise Undecidable("the node's free memory", "nothing")
+    free = told(machine_of(plan).memory_available, "the node's free memory")
     own = plan.installed.unit if plan.installed else None
     if own is not None and own.active == "active":
         return None  # what runs now gives back its own

@@ -89,20 +89,34 @@ def dev_char(view: NodeView) -> Finding | None:
     return Finding(want="a link in /dev/char for each GPU", got=f"no {', '.join(missing)}") if missing else None
 
 
+READABLE = ("container_file_t", "container_ro_file_t", "container_share_t", "svirt_sandbox_file_t")
+"""Types of files that any container may read (container-selinux)."""
+
+
 @gate(
     "selinux",
-    reads="/sys/fs/selinux",
-    severity="fail or warn",
+    reads="/sys/fs/selinux, labels of checkpoint and mounts",
     remedy="add --security-opt=label=disable to runtime_flags of {node}, or set container_use_devices there",
     needs_facts=True,
 )
-def selinux(plan: Plan) -> Finding | None:
-    """Where SELinux is enforced, the container may use devices. With the boolean alone, labels of files: a warning."""
+def selinux(plan: Plan) -> list[Finding]:
+    """Where SELinux is enforced, the container may use devices and read its files, by their labels.
+
+    It is started with volumes as they are: nothing is labelled anew, which could take hours on a checkpoint.
+    """
     machine, flags = machine_of(plan), " ".join(plan.node.runtime_flags)
     if not machine.selinux_enforced or "label=disable" in flags or "label:disable" in flags:
-        return None
+        return []
+    found = []
     if machine.selinux_devices is not True:
-        return Finding(want="a container that may use devices", got="SELinux enforced, container_use_devices off")
-    remedy = f"see that {plan.service.model} on {{node}} is labelled container_file_t"
-    got = "SELinux enforced; whether the checkpoint's label allows it was not read"
-    return Finding(want="files that a container may read", got=got, remedy=remedy, warning=True)
+        got = "SELinux enforced, container_use_devices off"
+        found.append(Finding(want="a container that may use devices", got=got))
+    for path in (plan.service.model, *(mount.source for mount in plan.service.mounts)):
+        label = machine.labels.get(path)
+        if label is None:
+            raise Undecidable(f"the label of {path}", "nothing", "see ls -Z on {node}")
+        if label.count(":") >= 2 and label.split(":")[2] in READABLE:
+            continue
+        remedy = f"on {{node}}: semanage fcontext -a -t container_file_t '{path}(/.*)?' && restorecon -R {path}"
+        found.append(Finding(want=f"{path} with a label that containers may read", got=label, remedy=remedy))
+    return found

@@ -45,20 +45,6 @@ def port_shared(view: NodeView) -> list[Finding]:
     ]
 
 
-@gate(
-    "runtime-present",
-    reads="the runtime's program and image store",
-    remedy="install the container runtime on {node}, or correct runtime in its inventory",
-    needs_facts=True,
-)
-def runtime_present(view: NodeView) -> Finding | None:
-    """The declared container runtime is there and tells what it holds."""
-    want, runtime = view.node.runtime, facts_of(view).runtime
-    if runtime.error is not None:
-        return Finding(want=want, got=runtime.error)
-    return None if runtime.name == want else Finding(want=want, got=runtime.name)
-
-
 def _holds(runtime: Runtime, digest: str) -> bool:
     return any(image.digest == digest for image in runtime.images)
 
@@ -142,4 +128,46 @@ def disk_room(view: NodeView) -> list[Finding]:
         else:
             continue
         findings.append(Finding(want=f"{need:g} GiB free in {disk.path}", got=got))
+    return findings
+
+
+@gate(
+    "delivery-room",
+    reads="stat -f, checkpoint and image.archive of the service",
+    remedy="free room on {node} before deliver.py, or deliver into a folder of a larger disk",
+    needs_facts=True,
+)
+def delivery_room(plan: Plan) -> list[Finding]:
+    """What deliver.py has yet to bring fits: the rest of a declared checkpoint, and an image with its archive."""
+    return [*_checkpoint_room(plan), *_image_room(plan)]
+
+
+def _checkpoint_room(plan: Plan) -> list[Finding]:
+    declared, folder = plan.service.checkpoint, plan.model_folder
+    if declared is None or declared.bytes is None or (folder is not None and folder.verified == declared.digest):
+        return []
+    want = f"room for the checkpoint of {declared.bytes / GIB:.1f} GiB"
+    held, room = (folder.held_bytes, folder.room_bytes) if folder is not None else (None, None)
+    if held is None or room is None:
+        raise Undecidable(want, "an unknown room beside its folder")
+    missing = declared.bytes - held
+    if room >= missing:
+        return []
+    got = f"{room / GIB:.1f} GiB beside {plan.service.model}, of which {missing / GIB:.1f} are missing"
+    return [Finding(want=want, got=got)]
+
+
+def _image_room(plan: Plan) -> list[Finding]:
+    """The archive lies with our state until it is loaded, and its layers then in the runtime's storage."""
+    image, facts = plan.service.image, facts_of(plan)
+    if image.archive is None or image.archive.bytes is None or _holds(facts.runtime, image.digest):
+        return []
+    size, findings = image.archive.bytes, []
+    one_disk = len({(disk.total_bytes, disk.free_bytes) for disk in facts.disks}) == 1
+    want = f"room for an image archive of {size / GIB:.1f} GiB and its layers"
+    for disk in facts.disks:
+        if disk.free_bytes is None:
+            raise Undecidable(want, f"an unknown size of {disk.path}: {disk.error or 'no figure'}")
+        if disk.free_bytes < size * (2 if one_disk else 1):
+            findings.append(Finding(want=want, got=f"{disk.free_bytes / GIB:.1f} GiB in {disk.path}"))
     return findings

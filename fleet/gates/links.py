@@ -1,8 +1,7 @@
 """Are the GPUs joined as they should be: every NVLink up, the fabric ready?"""
 
 from fleet.gate import gate
-from fleet.gates.gpu_state import NOT_THERE
-from fleet.known import Undecidable, facts_of, layout_of, machine_of
+from fleet.known import Undecidable, facts_of, layout_of, machine_of, told
 from fleet.nodes.node import Deep
 from fleet.nodes.topology import Topology
 from fleet.plan import NodeView, Plan
@@ -43,10 +42,7 @@ def nvlink_width(view: NodeView) -> list[Finding]:
 
 def deep_of(view: NodeView | Plan) -> Deep:
     """What a deep look read. Raises Undecidable where this look was none."""
-    deep = facts_of(view).deep
-    if deep is None:
-        raise Undecidable("a deep look at {node}", "none", "run pyinfra inventory.py gates.py")
-    return deep
+    return told(facts_of(view).deep, "a deep look at the node", "none; run pyinfra inventory.py gates.py")
 
 
 @gate(
@@ -72,26 +68,6 @@ def nvlink_up(view: NodeView) -> list[Finding]:
             findings.append(Finding(want=want, got=links.said or "none is"))
         elif links.down and not (view.node.nvlinks and len(links.up) >= view.node.nvlinks):
             findings.append(Finding(want=want, got=f"{', '.join(map(str, links.down))} inactive"))
-    return findings
-
-
-@gate(
-    "fabric",
-    reads="nvidia-smi (fabric.state), the fabric manager's pid file",
-    remedy="start nvidia-fabricmanager on {node}, in the driver's version; CUDA fails with error 802 until it is ready",
-    needs_facts=True,
-)
-def fabric(view: NodeView) -> list[Finding]:
-    """Behind an NVLink switch the fabric is ready: GPUs that tell of one say Completed, Success."""
-    nvidia, findings = facts_of(view).nvidia, []
-    for gpu in nvidia.gpus:
-        state, status = gpu.told.get("fabric.state"), gpu.told.get("fabric.status")
-        if state is None and gpu.problem is None and "fabric.state" not in nvidia.missing_fields:
-            raise Undecidable(f"fabric.state of GPU {gpu.index}", "nothing")
-        if state is None or state in (*NOT_THERE, "Not Supported"):
-            continue
-        if (state, status) != ("Completed", "Success"):
-            findings.append(Finding(want="fabric Completed, Success", got=f"{state}, {status} on GPU {gpu.index}"))
     return findings
 
 

@@ -1,7 +1,7 @@
 """Will the machine go on as it is: clock, name, reboots, updates, modules?"""
 
 from fleet.gate import gate
-from fleet.known import Undecidable, facts_of, machine_of
+from fleet.known import Undecidable, facts_of, machine_of, told
 from fleet.plan import NodeView
 from fleet.verdict import Finding
 
@@ -13,9 +13,7 @@ def clock(view: NodeView) -> Finding | None:
     """The node's clock agrees with the controller's within 30 s. A recorded node has no clock to compare."""
     if view.node.recording is not None:
         return None
-    ahead = facts_of(view).clock_ahead_s
-    if ahead is None:
-        raise Undecidable("the node's clock", "no comparison")
+    ahead = told(facts_of(view).clock_ahead_s, "the node's clock", "no comparison")
     if abs(ahead) <= MOST_SKEW_S:
         return None
     got = f"{abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}"
@@ -46,11 +44,28 @@ def clock_set(view: NodeView) -> Finding | None:
 )
 def own_name(view: NodeView) -> Finding | None:
     """The node resolves its own name, by which the ranks of an engine find each other (gloo)."""
-    resolves = machine_of(view).resolves_itself
-    if resolves is None:
-        raise Undecidable("whether the node resolves its own name", "nothing")
+    resolves = told(machine_of(view).resolves_itself, "whether the node resolves its own name")
     got = f"{facts_of(view).hostname} resolves to nothing"
     return None if resolves else Finding(want="a name that resolves", got=got, warning=True)
+
+
+@gate(
+    "peer-names",
+    reads="/etc/hosts, getent; checkpoint and image.archive of the services, addresses of the nodes",
+    remedy="let {node} resolve it (DNS, or its /etc/hosts), or declare addresses in its place",
+    needs_facts=True,
+)
+def peer_names(view: NodeView) -> list[Finding]:
+    """The node resolves every host name that it is sent to: sources of checkpoints and images, and other nodes."""
+    facts = facts_of(view)
+    for name in view.placement.names:
+        if name not in facts.names:
+            raise Undecidable(f"whether {name} resolves", facts.names_error or "nothing", "see getent ahosts on {node}")
+    return [
+        Finding(want=f"an address of {name}", got="it resolves to nothing")
+        for name in view.placement.names
+        if not facts.names[name]
+    ]
 
 
 @gate(

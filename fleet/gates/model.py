@@ -1,7 +1,7 @@
 """Is the model there, known, and long enough?"""
 
 from fleet.gate import gate
-from fleet.known import Undecidable, architecture_of, config_of
+from fleet.known import architecture_of, checkpoint_of, config_of
 from fleet.model.agreement import disagreement
 from fleet.plan import Plan
 from fleet.verdict import Finding
@@ -86,8 +86,5 @@ def config_tensors(plan: Plan) -> Finding | None:
 
     A checkpoint that could not be read is for `checkpoint`; the owner's hf_overrides do not change what is stored.
     """
-    config, folder = config_of(plan), plan.model_folder
-    if folder is None or folder.checkpoint is None:
-        raise Undecidable("the tensors of the checkpoint", (folder.checkpoint_error if folder else None) or "nothing")
-    said = disagreement(config, folder.checkpoint)
+    said = disagreement(config_of(plan), checkpoint_of(plan))
     return None if said is None else Finding(want="a config.json of these tensors", got=said)

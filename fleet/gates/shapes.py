@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fleet.gate import gate
-from fleet.known import Undecidable, architecture_of, config_of, layout_of
+from fleet.known import Undecidable, architecture_of, checkpoint_of, config_of, layout_of
 from fleet.layouts.layout import usable_gpus
 from fleet.model.shape import ModelError
 from fleet.model.sharding import cuts
@@ -185,10 +185,7 @@ BEST_GIB_S = 10.0
 )
 def start_budget(plan: Plan) -> Finding | None:
     """The start budget is longer than the checkpoint takes to be read: at 0.6 GiB/s, or it warns; at 10, or fails."""
-    folder = plan.model_folder
-    if folder is None or folder.checkpoint is None:
-        raise Undecidable("the size of the checkpoint", (folder.checkpoint_error if folder else None) or "nothing")
-    gib, budget = folder.checkpoint.size / 2**30, plan.service.policy.start_budget_s
+    gib, budget = checkpoint_of(plan).size / 2**30, plan.service.policy.start_budget_s
     usual, least = gib / READ_GIB_S, gib / BEST_GIB_S
     if budget >= usual:
         return None

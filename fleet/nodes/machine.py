@@ -69,6 +69,8 @@ class Machine(Frozen):
     """None: no SELinux."""
     selinux_devices: bool | None = None
     """The boolean container_use_devices."""
+    labels: dict[str, str] = {}
+    """Path of a checkpoint or mount -> its SELinux label; only where it is enforced."""
     devices: tuple[str, ...] = ()
     """Names of character devices under /dev that begin with `nvidia`."""
     char_links: tuple[str, ...] = ()

@@ -42,6 +42,8 @@ class ProbeRequest(Frozen):
     services: tuple[ServiceRequest, ...] = ()
     runtime: Literal["podman", "docker"] = "podman"
     checkpoints: tuple[CheckpointRequest, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of other machines, which the node must resolve."""
     sysctls: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     managed: tuple[str, ...] = ()
@@ -239,6 +241,10 @@ class ModelFolder(Frozen):
     config_sha256: str | None = None
     verified: str | None = None
     """Digest of the manifest that all of the folder was compared with, where nothing in it was touched since."""
+    held_bytes: int | None = None
+    """What lies there of a declared checkpoint that is not verified, gathered parts included."""
+    room_bytes: int | None = None
+    """Free beside the folder, where a declared checkpoint is not verified there."""
     error: str | None = None
     indexer_layers: tuple[int, ...] | None = None
     """Layers with all weights of a sparse-attention indexer, by the tensor names; None where these were not read."""
@@ -267,6 +273,9 @@ class Deep(Frozen):
     p2p: tuple[tuple[str, ...], ...] = ()
     """Status of reading GPU j's memory from GPU i: `OK`, or why not (`CNS`, `NS`, ...); `X` on the diagonal."""
     p2p_error: str | None = None
+    versions: dict[str, str] = {}
+    """Program (podman, docker, nvidia-ctk, nv-fabricmanager) -> the line that it says of its version."""
+    versions_error: str | None = None
 
 
 class NodeFacts(Frozen):
@@ -287,6 +296,9 @@ class NodeFacts(Frozen):
     sources: dict[str, bool] = {}
     """Path of each declared mount's source -> is it there?"""
     sources_error: str | None = None
+    names: dict[str, bool] = {}
+    """Name of another machine that was asked about -> does it resolve?"""
+    names_error: str | None = None
     nvidia: Nvidia
     kernel_log: KernelLog = KernelLog(error="the node told none")
     topology: Topology | None = None

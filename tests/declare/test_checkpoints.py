@@ -37,6 +37,10 @@ def test_paths_are_relative_to_their_file_and_the_manifest_gives_the_digest(
     assert service.checkpoint is not None
     assert service.checkpoint.folder == str(root / "data/glm")
     assert service.checkpoint.digest == read_manifest(MANIFEST).digest
+    assert (service.checkpoint.bytes, service.image.archive and service.image.archive.bytes) == (5, None)
+    (root / "x.tar").write_bytes(b"1234567")
+    again = load_fleet(find_site(str(fleet), PROJECT)).placements[0].services[0]
+    assert again.image.archive is not None and again.image.archive.bytes == 7
     assert service.image.archive is not None
     assert service.image.archive.file == str(root / "x.tar")
     assert loaded.delivery == DeliveryPolicy(serves=3, rate_mib_s=100)

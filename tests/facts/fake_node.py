@@ -78,6 +78,7 @@ class FakeNode:
             "unit_folder": (self.units, "/etc/systemd/system"),
             "node_script": (self.root / "node", NODE_SCRIPT),
             "cdi_folder": (self.root / "cdi", "/etc/cdi"),
+            "selinux_folder": (self.root / "selinux", "/sys/fs/selinux"),
             "storage_conf": (self.root / "storage.conf", "/etc/containers/storage.conf"),
             "runtime_program": (self.root / "podman", "/usr/bin/podman"),
         }

@@ -108,6 +108,12 @@ def test_whatever_is_no_plain_answer_is_an_error(text: str, code: int | None, to
     assert told in (parse_gpus(text, code).error or "")
 
 
+def test_a_driver_that_no_longer_tells_its_version_says_so() -> None:
+    text = "[Requested functionality has been deprecated]"
+    nvidia = parse_gpus(rows(well(0, driver_version=text)))
+    assert nvidia.driver is None and nvidia.error == f"driver_version: {text}" and nvidia.gpus[0].problem is None
+
+
 def without(index: int, *fields: str) -> str:
     """A row of an older driver, which does not have these fields."""
     cells = dict(zip(FIELDS, WELL.format(index).split(", "), strict=True))

@@ -184,3 +184,11 @@ def test_any_text_is_read_or_told_as_an_error(text: str, code: int | None) -> No
     rows, error = parse_p2p(printed(text, code))
     assert (error is None) == bool(rows)
     read_mounts(printed(text, code))
+
+
+def test_labels_are_read_by_their_path_and_an_odd_one_is_an_error() -> None:
+    labels = "label system_u:object_r:container_file_t:s0:c1,c2 /srv/a b\nlabel ? /srv/none\nlabel /srv"
+    text = f"limit Max open files 1024 524288 files\nselinux enforce 1\n{labels}"
+    machine = parse_system(Section(text=text, code=0))
+    assert machine.labels == {"/srv/a b": "system_u:object_r:container_file_t:s0:c1,c2", "/srv/none": "?"}
+    assert "found '/srv'" in (machine.error or "")

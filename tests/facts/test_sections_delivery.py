@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_node import CURRENT, FakeNode
 
-from facts.parse.delivered import read_verified
+from facts.parse.delivered import read_room, read_verified
 from facts.parse.delivery import SECTIONS, parse_look, running
 from facts.parse.frames import ProbeError, parse_frames
 from facts.script import sections_script
@@ -98,7 +98,19 @@ def test_what_an_earlier_run_left_is_told(node: FakeNode, model: Path) -> None:
 def test_the_probe_of_a_rollout_tells_it_too(node: FakeNode, model: Path) -> None:
     remember(node, model)
     text, script = node.ask(request(model), "delivered")
-    assert read_verified(parse_frames(text, script.nonce)["delivered"]) == {str(model): DIGEST}
+    section = parse_frames(text, script.nonce)["delivered"]
+    assert read_verified(section) == {str(model): DIGEST} and read_room(section) == {}
+
+
+def test_what_lies_there_and_the_room_for_the_rest_is_told_where_it_is_not_verified(
+    node: FakeNode, model: Path
+) -> None:
+    staging = model.parent / f".glm.{DIGEST[7:19]}.delivery" / "files"
+    staging.mkdir(parents=True)
+    (staging / "d").write_text("123")
+    text, script = node.ask(request(model), "delivered")
+    (told,) = read_room(parse_frames(text, script.nonce)["delivered"]).values()
+    assert told["held_bytes"] == 9 and told["room_bytes"] > 0
 
 
 def service(text: str | None, active: str = "active") -> Installed:

@@ -69,6 +69,14 @@ def test_the_reasons_for_slow_clocks_are_asked_under_their_older_name(node: Fake
     assert gpus(node).missing_fields == ("clocks_event_reasons.active",)
 
 
+def test_the_driver_s_version_is_asked_under_its_newer_name(node: FakeNode) -> None:
+    node.program("nvidia-smi", old_driver("driver_version"))
+    nvidia = gpus(node)
+    assert (nvidia.driver, nvidia.error, nvidia.missing_fields) == ("550.54.15", None, ())
+    node.program("nvidia-smi", old_driver("driver_version", "kmd_version"))
+    assert gpus(node).gpus == () and gpus(node).error
+
+
 def test_a_driver_that_refuses_what_every_driver_knows_is_an_error_and_no_endless_question(node: FakeNode) -> None:
     node.program("nvidia-smi", old_driver("index"))
     nvidia = gpus(node)

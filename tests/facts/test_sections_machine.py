@@ -11,6 +11,7 @@ from facts.parse.cdi import parse_cdi
 from facts.parse.frames import parse_frames
 from facts.parse.probe import read_mounts
 from facts.parse.system import parse_system
+from facts.parse.versions import parse_names, parse_versions
 from fleet.nodes.machine import Cdi
 from fleet.nodes.node import ProbeRequest, ServiceRequest
 from tests.facts.fake_node import FakeNode
@@ -106,3 +107,46 @@ def test_sources_of_mounts_are_looked_at_whatever_their_name(node: FakeNode) -> 
     answer, script = node.ask(ProbeRequest(services=(wanted,)), "mounts")
     assert read_mounts(parse_frames(answer, script.nonce)["mounts"]) == {there: True, absent: False}
     assert not Path("pwned").exists()
+
+
+def test_versions_are_what_each_program_says_first_and_a_program_that_fails_is_told(node: FakeNode) -> None:
+    node.runtime("echo podman version 5.4.2")
+    node.program("nvidia-ctk", "echo 'NVIDIA Container Toolkit CLI version 1.17.8'; echo 'commit: abc'")
+    answer, script = node.ask(ProbeRequest(), "versions")
+    told, error = parse_versions(parse_frames(answer, script.nonce)["versions"])
+    assert error is None
+    assert told == {"podman": "podman version 5.4.2", "nvidia-ctk": "NVIDIA Container Toolkit CLI version 1.17.8"}
+    node.program("nvidia-ctk", "echo libc is too old >&2; exit 1")
+    answer, script = node.ask(ProbeRequest(), "versions")
+    told, error = parse_versions(parse_frames(answer, script.nonce)["versions"])
+    assert list(told) == ["podman"] and "nvidia-ctk: libc is too old; exit 1" in (error or "")
+
+
+def test_a_program_that_is_not_there_is_not_told_of(node: FakeNode) -> None:
+    answer, script = node.ask(ProbeRequest(), "versions")
+    assert parse_versions(parse_frames(answer, script.nonce)["versions"]) == ({}, None)
+
+
+def test_names_of_other_machines_are_resolved_or_not(node: FakeNode) -> None:
+    wanted = ("localhost", "no-such-machine.invalid", "$(touch pwned)")
+    answer, script = node.ask(ProbeRequest(names=wanted), "names")
+    told = parse_names(parse_frames(answer, script.nonce)["names"], wanted)
+    assert told == ({"localhost": True, "no-such-machine.invalid": False, "$(touch pwned)": False}, None)
+    assert not Path("pwned").exists()
+
+
+def test_labels_are_told_only_where_selinux_is_enforced(node: FakeNode) -> None:
+    """A kernel without SELinux tells `?` for a label, which is no readable one."""
+    model = node.root / "models"
+    model.mkdir()
+    asked = ProbeRequest(services=(ServiceRequest(name="chat", model=str(model), image="x", port=1),))
+    folder = node.root / "selinux"
+    (folder / "booleans").mkdir(parents=True)
+    (folder / "booleans" / "container_use_devices").write_text("1 1")
+    for enforced in ("0", "1"):
+        (folder / "enforce").write_text(enforced)
+        answer, script = node.ask(asked, "system")
+        machine = parse_system(parse_frames(answer, script.nonce)["system"])
+        assert machine.selinux_enforced is (enforced == "1")
+        assert list(machine.labels) == ([str(model)] if enforced == "1" else [])
+        assert machine.selinux_devices is (True if enforced == "1" else None)

@@ -168,6 +168,7 @@ def deep(**changes: Any) -> Deep:
     sound = {
         "nvlinks": tuple(Nvlinks(gpu=gpu, up=tuple(range(12))) for gpu in range(8)),
         "p2p": tuple(tuple("X" if i == j else "OK" for j in range(8)) for i in range(8)),
+        "versions": {"podman": "podman version 5.4.2"},
     }
     return Deep.model_validate(sound | changes)
 

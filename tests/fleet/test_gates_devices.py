@@ -4,7 +4,7 @@ import pytest
 
 from fleet.nodes.machine import Cdi, CdiSpec
 from fleet.nodes.node import NodeFacts
-from tests.fleet.builders import facts, fails, fleet_with, machine, node, passes, warns
+from tests.fleet.builders import MODEL, facts, fails, fleet_with, machine, node, passes
 
 ALL = tuple(map(str, range(8)))
 DOCKER = node(runtime="docker")
@@ -73,15 +73,41 @@ def test_docker_keeps_its_gpus_over_a_daemon_reload_only_with_links() -> None:
     passes("dev-char", fleet_with(DOCKER, facts(machine=machine(char_links=(*ALL, "255")))))
 
 
+READABLE = "system_u:object_r:container_file_t:s0"
+
+
+def enforcing(devices: bool = True, **labels: str) -> NodeFacts:
+    """a1 with SELinux enforced; labels by the last part of the path."""
+    told = {MODEL: labels.get("model", READABLE), "/srv/fix.py": labels.get("fix", READABLE)}
+    told = {path: label for path, label in told.items() if label}
+    return facts(machine=machine(selinux_enforced=True, selinux_devices=devices, labels=told))
+
+
+MOUNTED = {"mounts": [{"source": "/srv/fix.py", "target": "/opt/fix.py"}]}
+
+
 @pytest.mark.parametrize("flag", ["--security-opt=label=disable", "label=disable"])
 def test_selinux_that_is_enforced_needs_leave_for_the_container(flag: str) -> None:
     passes("selinux", fleet_with())
     passes("selinux", fleet_with(told=facts(machine=machine(selinux_enforced=False))))
-    enforced = facts(machine=machine(selinux_enforced=True, selinux_devices=False))
-    fails("selinux", fleet_with(told=enforced), "container_use_devices off", "label=disable")
-    passes("selinux", fleet_with(node(runtime_flags=["--security-opt", flag]), enforced))
+    fails("selinux", fleet_with(told=enforcing(devices=False)), "container_use_devices off", "label=disable")
+    passes("selinux", fleet_with(node(runtime_flags=["--security-opt", flag]), enforcing(devices=False, model="x:y:z")))
 
 
-def test_selinux_with_the_boolean_alone_leaves_the_labels_of_files_open() -> None:
-    told = facts(machine=machine(selinux_enforced=True, selinux_devices=True))
-    warns("selinux", fleet_with(told=told), "container_file_t")
+@pytest.mark.parametrize("kind", ["container_file_t", "container_ro_file_t", "container_share_t"])
+def test_selinux_lets_a_container_read_what_is_labelled_for_it(kind: str) -> None:
+    passes("selinux", fleet_with(told=enforcing(model=f"unconfined_u:object_r:{kind}:s0:c1,c2"), **MOUNTED))
+
+
+@pytest.mark.parametrize("label", ["unconfined_u:object_r:default_t:s0", "system_u:object_r:nfs_t:s0", "?", "wings"])
+def test_a_label_that_no_container_may_read_is_named_with_its_path(label: str) -> None:
+    fails(
+        "selinux", fleet_with(told=enforcing(model=label)), f"want {MODEL} with a label", f"found {label}", "restorecon"
+    )
+    fails("selinux", fleet_with(told=enforcing(fix=label), **MOUNTED), "want /srv/fix.py with a label", label)
+
+
+def test_a_label_that_was_not_told_is_not_readable() -> None:
+    fails("selinux", fleet_with(told=enforcing(model="")), f"want the label of {MODEL}, found nothing")
+    odd = facts(machine=machine(selinux_enforced=True, error="want what the machine is, found 'label wings'"))
+    fails("selinux", fleet_with(told=odd), "label wings")

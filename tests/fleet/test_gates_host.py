@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from fleet.nodes.node import Disk, NodeFacts, Runtime
+from fleet.nodes.node import Disk, ModelFolder, NodeFacts, Runtime
 from tests.fleet.builders import (
     DIGEST,
+    GLM,
+    IMAGE,
+    MODEL,
     OLD_DIGEST,
     facts,
     fails,
@@ -196,3 +199,47 @@ def test_a_node_that_may_be_the_last_replica_is_not_changed(here: NodeFacts | No
 @pytest.mark.parametrize("here", [serving(proven="r0"), serving(proven=None)])
 def test_a_release_that_is_not_proven_may_be_changed(here: NodeFacts) -> None:
     passes("last-replica", replicas(here, STOPPED))
+
+
+WANTED = {"manifest": "/manifests/glm", "digest": "sha256:" + "c" * 64, "bytes": 390 * 2**30}
+
+
+def arriving(checkpoint: dict[str, Any] | None = WANTED, **folder: Any) -> FleetView:
+    """glm with a checkpoint that deliver.py is to bring."""
+    there = ModelFolder(path=MODEL, config=GLM, **folder)
+    return fleet_with(told=facts(models=(there,)), checkpoint=checkpoint)
+
+
+def test_a_checkpoint_that_is_yet_to_come_has_room() -> None:
+    passes("delivery-room", fleet_with())
+    passes("delivery-room", arriving(held_bytes=0, room_bytes=400 * 2**30))
+    passes("delivery-room", arriving(held_bytes=390 * 2**30, room_bytes=0))
+    passes("delivery-room", arriving(verified=WANTED["digest"]))
+    text = "want room for the checkpoint of 390.0 GiB, found 100.0 GiB beside /models/glm-5.2, of which 290.0 are"
+    fails("delivery-room", arriving(held_bytes=100 * 2**30, room_bytes=100 * 2**30), text, "before deliver.py")
+
+
+def test_room_that_was_not_told_is_not_enough() -> None:
+    fails("delivery-room", arriving(), "want room for the checkpoint of 390.0 GiB, found an unknown room")
+    fails("delivery-room", arriving(held_bytes=0), "an unknown room beside its folder")
+
+
+def loading(*disks: Disk, size: int = 30 * 2**30, **runtime: Any) -> FleetView:
+    """glm with an image that deliver.py is to bring."""
+    archive = {"url": "https://mirror.example/vllm.tar", "sha256": "sha256:" + "d" * 64, "bytes": size}
+    held = Runtime(name="podman", version="5", **runtime)
+    return fleet_with(told=facts(disks=disks, runtime=held), image=IMAGE | {"archive": archive})
+
+
+def disk(path: str, free: int | None, total: int = 2**40) -> Disk:
+    return Disk(path=path, total_bytes=total, free_bytes=free, error=None if free is not None else "stat failed")
+
+
+def test_an_image_that_is_yet_to_come_has_room_for_its_archive_and_its_layers() -> None:
+    state, storage = "/var/lib/vllm-fleet", "/var/lib/containers/storage"
+    passes("delivery-room", loading(disk(state, 61 * 2**30), disk(storage, 61 * 2**30)))
+    passes("delivery-room", loading(disk(state, 31 * 2**30), disk(storage, 32 * 2**30, total=2**41)))
+    passes("delivery-room", loading(disk(state, 0), images=(image(),)))
+    full = loading(disk(state, 59 * 2**30), disk(storage, 59 * 2**30))
+    fails("delivery-room", full, "want room for an image archive of 30.0 GiB and its layers", f"59.0 GiB in {storage}")
+    fails("delivery-room", loading(disk(state, None)), "an unknown size of /var/lib/vllm-fleet: stat failed")

@@ -1,9 +1,9 @@
-"""NVLinks are all up and the fabric is ready, or nothing is started over them."""
+"""NVLinks are all up, or nothing is started over them."""
 
 from fleet.nodes.machine import IommuGroup, Machine
-from fleet.nodes.node import NodeFacts, Nvidia, Nvlinks
+from fleet.nodes.node import NodeFacts, Nvlinks
 from fleet.nodes.topology import Topology
-from tests.fleet.builders import deep, facts, fails, fleet_with, gpus, machine, node, passes, topology
+from tests.fleet.builders import deep, facts, fails, fleet_with, machine, node, passes, topology
 
 
 def thinner(i: int, j: int, label: str) -> Topology:
@@ -55,20 +55,6 @@ def test_a_gpu_without_links_or_without_an_answer_is_not_joined() -> None:
     unread = facts(deep=deep(nvlinks=(), nvlinks_error="want GPUs with their links, found 'wings'"))
     fails("nvlink-up", fleet_with(told=unread), "found 'wings'")
     passes("nvlink-up", fleet_with(node(nvlink_islands=()), unread))
-
-
-def fabric(state: str, status: str) -> NodeFacts:
-    return facts(nvidia=Nvidia(gpus=gpus(told={"fabric.state": state, "fabric.status": status}), driver="580.95.05"))
-
-
-def test_a_fabric_that_is_not_ready_is_told_with_what_it_is() -> None:
-    passes("fabric", fleet_with())
-    passes("fabric", fleet_with(told=fabric("Completed", "Success")))
-    passes("fabric", fleet_with(told=fabric("Not Supported", "N/A")))
-    fails("fabric", fleet_with(told=fabric("In Progress", "N/A")), "In Progress, N/A on GPU 0", "error 802")
-    fails("fabric", fleet_with(told=fabric("Completed", "Invalid Parameter")), "Completed, Invalid Parameter")
-    silent = tuple(gpu.model_copy(update={"told": {}}) for gpu in gpus())
-    fails("fabric", fleet_with(told=facts(nvidia=Nvidia(gpus=silent))), "fabric.state of GPU 0, found nothing")
 
 
 def over(label: str) -> Topology:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from fleet.gate import FleetView
 from fleet.nodes.machine import Updates
-from tests.fleet.builders import facts, fails, fleet_with, machine, node, passes, warns
+from tests.fleet.builders import facts, fails, fleet, fleet_with, machine, node, passes, warns
 
 
 @pytest.mark.parametrize(("ahead", "text"), [(31.0, "31 s ahead"), (-600.0, "600 s behind")])
@@ -69,3 +70,23 @@ def test_peer_memory_is_loaded_where_it_is_wanted() -> None:
     passes("peermem", fleet_with())
     fails("peermem", fleet_with(node(peermem=True)), "it is not loaded", "modprobe nvidia-peermem")
     passes("peermem", fleet_with(node(peermem=True), facts(machine=machine(peermem=True))))
+
+
+def named(*names: str, **told: object) -> FleetView:
+    """a1 where these names of other machines must resolve."""
+    view = fleet_with(told=facts(**told)).views[0]
+    placement = view.placement.model_copy(update={"names": names})
+    return fleet(view.model_copy(update={"placement": placement}))
+
+
+def test_a_node_resolves_the_machines_that_it_is_sent_to() -> None:
+    passes("peer-names", fleet_with())
+    passes("peer-names", named("mirror.example", "a2.example", names={"mirror.example": True, "a2.example": True}))
+    gone = named("mirror.example", "a2.example", names={"mirror.example": True, "a2.example": False})
+    fails("peer-names", gone, "want an address of a2.example, found it resolves to nothing on a1", "/etc/hosts")
+
+
+def test_a_name_that_was_not_asked_about_is_not_resolved() -> None:
+    fails("peer-names", named("mirror.example"), "want whether mirror.example resolves, found nothing")
+    late = named("mirror.example", names_error="it did not end within 20 s")
+    fails("peer-names", late, "found it did not end within 20 s")

@@ -147,7 +147,7 @@ def test_a_start_budget_is_longer_than_the_checkpoint_can_be_read() -> None:
         "at least 650 s for 390 GiB at 0.6 GiB/s, found start_budget_s: 600",
     )
     fails("start-budget", fleet_with(policy={"start_budget_s": 30}), "found start_budget_s: 30")
-    fails("start-budget", fleet_with(told=folder(checkpoint=None)), "the size of the checkpoint, found nothing")
+    fails("start-budget", fleet_with(told=folder(checkpoint=None)), "the tensors of the checkpoint, found nothing")
 
 
 def test_a_checkpoint_is_whole() -> None:

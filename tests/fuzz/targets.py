@@ -14,6 +14,7 @@ from facts.parse.bare import read_bare
 from facts.parse.cdi import parse_cdi
 from facts.parse.cgroups import unit_of
 from facts.parse.checkpoint import with_checkpoints
+from facts.parse.delivered import read_room, read_verified
 from facts.parse.delivery import parse_look
 from facts.parse.engines import parse_engines
 from facts.parse.frames import ProbeError, Section, parse_frames, with_nonce
@@ -23,7 +24,7 @@ from facts.parse.kernel import parse_kernel
 from facts.parse.numa import CpuListError, parse_cpu_list, parse_numa
 from facts.parse.nvlinks import parse_nvlinks
 from facts.parse.p2p import parse_p2p
-from facts.parse.probe import parse_probe, read_models, read_mounts, read_room, read_verified
+from facts.parse.probe import parse_probe, read_models, read_mounts
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_secrets, parse_services, parse_units
 from facts.parse.start_log import parse_start
