@@ -10,7 +10,7 @@ from fleet.engines.patch import Patch
 from fleet.engines.upgrade import Upgrade, upgrade
 from fleet.gate import FleetView, evaluate
 from fleet.nodes.node import NodeFacts
-from tests.fleet.builders import GLM, IMAGE, MODEL, facts, fleet, node, patch, service, view
+from tests.fleet.builders import IMAGE, MODEL, UNREAD, facts, fleet, node, patch, service, view
 
 MODELS = Path(__file__).resolve().parents[2] / "lab" / "models"
 
@@ -128,5 +128,5 @@ def test_the_pool_is_predicted_with_both_versions() -> None:
 
 
 def test_a_pool_that_cannot_be_predicted_is_said_to_be_unknown() -> None:
-    found = moved("0.30.0", "0.33.0", told=facts(GLM)).memory
+    found = moved("0.30.0", "0.33.0", told=facts(UNREAD)).memory
     assert found.before is None and found.after is None and found.unknown
