@@ -103,22 +103,32 @@ def verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
     control, arm = trial.read("control.json"), trial.read("arm.json")
     if control is None or arm is None:
         fail("verdict: want control and arm asked, found not both; first: fleet ab control, boot, verify")
-    found = verdict(control, arm, bounds)
-    document = {
+    about = {
         "service": trial.service,
         "node": trial.node,
         "data": trial.data,
         "control": control["release"],
         "arm": arm["release"],
         "bounds": bounds.model_dump(),
-        "adopt": found.adopt,
-        "decision": found.decision,
-        "lines": [line.model_dump() for line in found.lines],
-        "findings": list(found.findings),
     }
+    try:
+        found = verdict(control, arm, bounds)
+        document = {
+            **about,
+            "adopt": found.adopt,
+            "decision": found.decision,
+            "lines": [line.model_dump() for line in found.lines],
+            "findings": list(found.findings),
+        }
+        report = page(document, control, arm)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        fail(
+            f"verdict: want control.json and arm.json of {trial.folder} as verify.py found them, found others "
+            f"({type(error).__name__}: {error}); remove both and ask again"
+        )
     trial.write("verdict.json", document)
     trial.path("verdict.md").write_text(markdown(document), encoding="utf-8")
-    trial.path("verdict.html").write_text(page(document, control, arm), encoding="utf-8")
+    trial.path("verdict.html").write_text(report, encoding="utf-8")
     names = ["figure", "control", "arm", "difference", "significance", "holds", "limit"]
     rows = [
         (line.name, line.control, line.arm, line.difference, line.significance, holds(line.holds), line.limit)

@@ -11,6 +11,14 @@ from typing import Any, NoReturn
 import typer
 
 PROJECT = Path(__file__).resolve().parent.parent
+WANTED = {
+    "about.json": ("service", "node", "fleet", "data"),
+    "control.json": ("release",),
+    "arm.json": ("release",),
+    "booting.json": ("control",),
+    "booted.json": ("control", "release"),
+}
+"""Fields without which a document of an A/B says nothing."""
 
 
 def fail(text: str) -> NoReturn:
@@ -46,11 +54,15 @@ class Trial:
     def read(self, name: str) -> Any:
         """A document of this A/B; None where that step was not done."""
         try:
-            return json.loads(self.path(name).read_text())
+            document = json.loads(self.path(name).read_text())
         except FileNotFoundError:
             return None
-        except ValueError:
+        except (ValueError, RecursionError):
+            document = None
+        wanted = WANTED.get(name, ())
+        if not isinstance(document, dict) or not all(field in document for field in wanted):
             fail(f"{self.path(name)}: want JSON as it was written, found other text; remove it and do that step again")
+        return document
 
     def write(self, name: str, document: Any) -> None:
         """Appears by rename: a step that was interrupted is not done."""

@@ -79,5 +79,5 @@ def _evidence(path: Path) -> Any:
     """The document of an earlier run; its fields are checked with the others."""
     try:
         return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         _fail(f"--baseline: want JSON as `fleet probe --json` prints it in {path}, found {error}")

@@ -91,9 +91,20 @@ def test_every_step_is_told_which_a_b_by_the_same_words(verb: str) -> None:
     assert ("--tpot-loss" in done.stdout) == (verb in ("verdict", "run"))
 
 
-def test_a_document_that_was_damaged_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"evidence": 3}, {"evidence": [{"probe": "speed", "details": {"levels": 4}}]}, {"gpus": 1.5}]
+)
+def test_a_row_that_is_none_of_verify_is_told(tmp_path: Path, fields: dict[str, object]) -> None:
+    folder = asked(tmp_path / "ab", arm(1, 0), {**arm(2, 0), **fields})
+    done = ab("verdict", "glm", "a1", "--folder", str(folder))
+    assert done.exit_code == 1
+    assert "want control.json and arm.json of" in done.stderr and "ask again" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '{"node": "a1"}', "[" * 100_000])
+def test_a_document_that_was_damaged_is_told(tmp_path: Path, text: str) -> None:
     folder = asked(tmp_path / "ab", arm(1, 0), arm(2, 0))
-    (folder / "arm.json").write_text("{")
+    (folder / "arm.json").write_text(text)
     done = ab("verdict", "glm", "a1", "--folder", str(folder))
     assert done.exit_code == 1
     assert "arm.json: want JSON as it was written" in done.stderr
