@@ -15,7 +15,7 @@ from fleet.layouts.search import Case
 from fleet.layouts.sizes import Sizes
 from fleet.layouts.widths import Widths, read_widths
 from fleet.layouts.wiring import wiring_of
-from fleet.ledger.budget import Budget, Measured
+from fleet.ledger.budget import Budget, Measured, Stated
 from fleet.ledger.cache.page import CacheError
 from fleet.ledger.cold import Cold
 from fleet.ledger.memory import LedgerMemory
@@ -74,6 +74,18 @@ def _flag(service: ServiceDeclaration, name: str, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
 
 
+CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+"""GiB for KV on each rank of an engine built for CPU (vLLM `CpuPlatform.check_and_update_config`)."""
+
+
+def stated_kv_bytes(service: ServiceDeclaration) -> int | None:
+    """Bytes for KV that the service states, by flag or by that variable; None where the engine finds out by itself."""
+    flag, space = service.flags.get("--kv-cache-memory-bytes"), service.env.get(CPU_SPACE, "")
+    if isinstance(flag, int) and not isinstance(flag, bool) and flag > 0:
+        return flag
+    return int(space) * 2**30 if space.isascii() and space.isdecimal() and 0 < len(space) < 6 and int(space) else None
+
+
 def serving_of(service: ServiceDeclaration, draft: Speculative | None, repair: Repair) -> Serving:
     """How the service is served, its sizes left at 1."""
     block = _flag(service, "--block-size", 0)
@@ -111,6 +123,8 @@ class Question(Frozen):
     gpu_mib: int
     utilization: float
     max_num_seqs: int
+    kv_bytes: int | None = None
+    """What the service tells its engine to take for KV on each rank."""
     measured: MeasuredCut | None = None
     """Never part of what `auto` chooses: a layout must not change because it ran."""
 
@@ -138,6 +152,8 @@ def memory_of(question: Question) -> LedgerMemory | str:
         hidden=int(text.get("hidden_size") or 0),
         vocabulary=int(text.get("vocab_size") or 0),
     )
+    if question.kv_bytes is not None:
+        budget = Stated(bytes=question.kv_bytes)
     engine = question.case.engine
     under_pipeline = engine is not None and engine.speculation_under_pp
     whole = int(memory_gib * 2**30)
@@ -230,6 +246,7 @@ def question_of(
         gpu_mib=node.gpus.memory_mib,
         utilization=service.gpu_memory_utilization,
         max_num_seqs=_flag(service, "--max-num-seqs", 1024),
+        kv_bytes=stated_kv_bytes(service),
     )
 
 

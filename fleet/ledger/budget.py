@@ -33,6 +33,16 @@ class Given(Frozen):
         return self.stages[stage]
 
 
+class Stated(Frozen):
+    """What the engine is told to take for KV on each rank, whatever it weighs: then nothing is estimated. Bytes."""
+
+    bytes: int
+
+    def available(self, ledger: Ledger, stage: int, first: int, end: int) -> int:
+        """The same on every rank."""
+        return self.bytes
+
+
 class First(Frozen):
     """What the engine logged for stage 0 of this cut: it prints `Available KV cache memory` for that one only.
 

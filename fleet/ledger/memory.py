@@ -5,7 +5,7 @@ from functools import cached_property
 
 from fleet.frozen import Frozen
 from fleet.layouts.sizes import Sizes
-from fleet.ledger.budget import Budget, Measured
+from fleet.ledger.budget import Budget, Measured, Stated
 from fleet.ledger.cache.page import CacheError
 from fleet.ledger.cold import Cold
 from fleet.ledger.ledger import Ledger
@@ -134,6 +134,8 @@ class LedgerMemory:
         budget = self._budget(sizes)
         if isinstance(budget, Measured):
             return f"from what the engine logged on this node as {sizes} {','.join(map(str, budget.partition))}"
+        if isinstance(budget, Stated):
+            return "from what the service states for KV"
         weights = "the checkpoint's headers" if self.weighed else "config.json"
         return f"estimated from {weights}; nothing was measured on this node"
 

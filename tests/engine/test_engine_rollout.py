@@ -216,7 +216,8 @@ def test_the_verdict_tells_every_figure_of_a_real_engine(folder: Path) -> None:
         "+50.0 %",
         False,
     )
-    assert lines["pool, tokens: logged (predicted)"]["arm"] == "2,097,152 (2,097,152)"
+    assert lines["pool, tokens: logged (predicted)"]["arm"].startswith("2,097,152 (2,097,")
+    assert not [one for one in told["findings"] if "pool" in one], "no prediction of a pool is more than 2 % off"
     assert lines["longest request (tokens)"]["arm"] == "1,024"
     assert (lines["probe smoke"]["control"], lines["probe smoke"]["arm"]) == ("passed", "passed")
     assert lines["probe speed"]["arm"] == "passed"
@@ -247,7 +248,7 @@ def test_verify_asks_what_runs(site: RolloutSite) -> None:
     ran = site.pyinfra(
         "verify.py", "--data", "probes=smoke,heartbeat", "--data", f"history={site.root}", timeout=LIMIT_S
     )
-    assert ran.code == 0 and "10 checks as wanted" in ran.plain, ran.out[-4000:]
+    assert ran.code == 0 and "checks as wanted" in ran.plain and "a token after" in ran.plain, ran.out[-4000:]
 
 
 def test_an_engine_that_is_healthy_and_answers_500_is_taken_back(site: RolloutSite, engine_python: Path) -> None:

@@ -179,6 +179,21 @@ def test_prediction_and_measurement_stand_side_by_side() -> None:
     assert figures["weights of stage 0, GiB"].finding is None
 
 
+@pytest.mark.parametrize(
+    "stated", [{"flags": {"--kv-cache-memory-bytes": 3 * 2**30}}, {"env": {"VLLM_CPU_KVCACHE_SPACE": "3"}}]
+)
+def test_what_the_service_states_for_kv_is_what_each_rank_has(stated: dict[str, Any]) -> None:
+    found = held(glm(**cut(41, 37), **stated))
+    assert {stage.available for stage in found.stages} == {3 * 2**30}
+    assert found.pool_range is None and found.source == "from what the service states for KV"
+    assert found.pool == min(int(3 * 2**30 / stage.bytes_per_token) // 64 * 64 for stage in found.stages)
+
+
+@pytest.mark.parametrize("space", ["0", "", "much", "-3", "1.5", "9" * 40])
+def test_what_states_nothing_leaves_the_estimate(space: str) -> None:
+    assert held(glm(**cut(41, 37), env={"VLLM_CPU_KVCACHE_SPACE": space})).pool_range is not None
+
+
 def test_a_difference_carries_its_capacity_and_no_digest_depends_on_it() -> None:
     plan = glm(running(**cut(39, 39)), **cut(41, 37))
     release = render_release(plan)
