@@ -98,16 +98,19 @@ def support_files() -> dict[str, tuple[str, str]]:
     return {NODE_SCRIPT: ("755", node_script()), **units}
 
 
+@cache
+def _support_marks() -> dict[str, tuple[str, str, str]]:
+    """Path -> digest, mode and owner of each support file as it should be."""
+    return {path: (_sha256(text), mode, "root:root") for path, (mode, text) in support_files().items()}
+
+
 def outdated_support(facts: NodeFacts) -> dict[str, tuple[str, str]]:
     """The support files that are missing on a node, or are not as they should be."""
     there = {file.path: (file.sha256, file.mode, file.owner) for file in facts.support_files}
     if facts.node_script_sha256 is not None:
         there.setdefault(NODE_SCRIPT, (facts.node_script_sha256, "755", "root:root"))
-    return {
-        path: (mode, text)
-        for path, (mode, text) in support_files().items()
-        if there.get(path) != (_sha256(text), mode, "root:root")
-    }
+    wanted = support_files()
+    return {path: wanted[path] for path, mark in _support_marks().items() if there.get(path) != mark}
 
 
 def stage_call(service: str, release: str, files: Files) -> Call:

@@ -106,13 +106,13 @@ class Run:
     def rows(self) -> list[Result]:
         """Every service of the run in name order; what had no turn is untouched or unchanged."""
         rows = dict(self.results)
+        kinds = {(change.node, change.service): change.kind for change in self.survey.changes}
         for plan in self.survey.plans:
             key = (plan.node.name, plan.service.name)
             if key in rows:
                 continue
-            change = next((c for c in self.survey.changes if (c.node, c.service) == key), None)
             status = "refused" if key[0] in self.survey.failing else "untouched"
-            if change and change.kind == "none" and status == "untouched":
+            if status == "untouched" and kinds.get(key) == "none":
                 status = "unchanged"
             rows[key] = self.row(key, status)
         for node, reason in self.survey.unread.items():
@@ -122,7 +122,7 @@ class Run:
 
     def row(self, key: tuple[str, str], status: str, **more: Any) -> Result:
         """A result with the plan's layout and release filled in."""
-        plan = next((p for p in self.survey.plans if (p.node.name, p.service.name) == key), None)
+        plan = self.survey.planned(*key)
         if plan is None or plan.layout is None:
             return Result(node=key[0], service=key[1], status=status, **more)
         serves = plan.installed.current if plan.installed else None

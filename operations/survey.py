@@ -2,6 +2,7 @@
 
 import secrets as random
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from facts.gather import Answer
 from fleet.declaration import Fleet, Placement
@@ -96,13 +97,25 @@ class Survey:
 
     def plan(self, node: str, service: str) -> Plan:
         """The plan of a service on a node."""
-        return next(p for p in self.plans if (p.node.name, p.service.name) == (node, service))
+        return self._plans[node, service]
+
+    def planned(self, node: str, service: str) -> Plan | None:
+        """The same, or None for a service that is not declared there."""
+        return self._plans.get((node, service))
+
+    @cached_property
+    def _plans(self) -> dict[Key, Plan]:
+        return {(plan.node.name, plan.service.name): plan for plan in self.plans}
 
     def facts(self, node: str) -> NodeFacts | None:
         """What the node told."""
-        return next((view.facts for view in self.views if view.node.name == node), None)
+        return self._facts.get(node)
 
-    @property
+    @cached_property
+    def _facts(self) -> dict[str, NodeFacts | None]:
+        return {view.node.name: view.facts for view in self.views}
+
+    @cached_property
     def failing(self) -> frozenset[str]:
         """Nodes with a gate that stops; all of them where a gate about the whole fleet does."""
         nodes = frozenset(v.node for v in self.verdicts if v.stops)
