@@ -15,10 +15,10 @@ from fleet.declaration import ServiceDeclaration, ServicePolicy
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
 from fleet.releases.command import NODE_SCRIPT
+from fleet.releases.current import current_document
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
 from operations.show import console, print_gates
-from operations.steps import current_plan
 from operations.stored import StoredError, read_stored
 from operations.survey import Survey
 from probes.asking.load import load
@@ -113,7 +113,7 @@ def unlock(invocation: Invocation, node: str, sure: bool) -> None:
 
 def _limit_s(lies: Installed | None, declared: ServiceDeclaration | None = None) -> int:
     """Seconds that a start or a stop may take, by the policy of what lies there and by the declared one, if any."""
-    there = (current_plan(lies) or {}).get("policy") or {}
+    there = (current_document(lies) or {}).get("policy") or {}
     policy = declared.policy if declared else ServicePolicy()
     budgets = (there.get("start_budget_s", 0), policy.start_budget_s)
     graces = (there.get("stop_grace_s", 0), policy.stop_grace_s)

@@ -19,12 +19,12 @@ from pyinfra.api.output import set_echo
 
 from facts.shell import without_results
 from fleet.gate import EVERYWHERE
+from fleet.releases.current import current_document
 from fleet.releases.difference import Change
 from operations import interrupt
 from operations.lock import LockError
 from operations.run import Ready, Run
 from operations.show import console, print_outcome
-from operations.steps import current_plan
 from operations.survey import Survey
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _remove(rollout: Run, host: "Host") -> bool:
 
     for service in rollout.removes.get(host.name, []):
         facts = rollout.survey.facts(host.name)
-        lies = current_plan(facts.installed(service) if facts else None) or {}
+        lies = current_document(facts.installed(service) if facts else None) or {}
         grace = (lies.get("policy") or {}).get("stop_grace_s", 60)
         done = Turn(rollout=rollout, host=host, probes=[]).node("drop", service, timeout_s=grace + 120)
         row = rollout.row((host.name, service), "failed" if done.reason else "removed", proof=done.reason or "-")

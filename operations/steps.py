@@ -1,9 +1,7 @@
 """What a host has to do in a rollout, one step a service: to a plan's release, or back to one that lies there."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -11,7 +9,7 @@ from pydantic import SecretStr
 from fleet.declaration import NodeDeclaration, ServicePolicy
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
-from fleet.releases.command import STATE
+from fleet.releases.current import current_document
 from fleet.releases.difference import Change, Kind
 from fleet.releases.release import ENV, PLAN, SECRETS, UNIT, Release
 from probes.evidence import Endpoint
@@ -45,12 +43,12 @@ class Step:
     @property
     def grace_s(self) -> int:
         """Seconds that the running requests of the engine that is stopped get to end, by its own release."""
-        return stored_seconds(current_plan(self.old), "stop_grace_s") or self.policy.stop_grace_s
+        return stored_seconds(current_document(self.old), "stop_grace_s") or self.policy.stop_grace_s
 
     @property
     def undo_s(self) -> int:
         """Seconds that an undo may take: the new engine's end, and the load of the old one by its own budget."""
-        budget = max(self.policy.start_budget_s, stored_seconds(current_plan(self.old), "start_budget_s"))
+        budget = max(self.policy.start_budget_s, stored_seconds(current_document(self.old), "start_budget_s"))
         return self.policy.stop_grace_s + budget + 120
 
 
@@ -67,18 +65,6 @@ def _served_name(argv: list[Any], fallback: str) -> str:
     return fallback
 
 
-def current_plan(installed: Installed | None) -> dict[str, Any] | None:
-    """plan.json of the release that is current on the node; None where it cannot be read."""
-    for file in installed.files if installed else ():
-        if file.path.startswith(f"{STATE}/") and Path(file.path).name == PLAN and file.text:
-            try:
-                document = json.loads(file.text)
-            except ValueError:
-                return None
-            return document if isinstance(document, dict) else None
-    return None
-
-
 def endpoint_of(node: NodeDeclaration, document: dict[str, Any], key: SecretStr | None) -> Endpoint:
     """Where the engine of a plan.json answers."""
     service = str(document.get("service", ""))
@@ -90,7 +76,7 @@ def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
     """The step that brings a service to its release."""
     node, service = plan.node, plan.service
     secret = SecretStr(key) if key else None
-    before = current_plan(plan.installed)
+    before = current_document(plan.installed)
     return Step(
         node=node.name,
         service=service.name,
@@ -107,7 +93,7 @@ def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
 
 def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: Endpoint) -> Step:
     """The step that brings back the release before: `document` is its plan.json, `endpoint` where it will answer."""
-    now, layout = current_plan(lies), document.get("layout") or {}
+    now, layout = current_document(lies), document.get("layout") or {}
     partition = layout.get("partition")
     budget = stored_seconds(document, "start_budget_s") or plan.service.policy.start_budget_s
     return Step(

@@ -9,6 +9,7 @@ from facts.parse.refusal import quoted
 from fleet.frozen import Frozen
 
 TIMED_OUT = 124
+_MARK = re.compile(r"(done)|([a-z]+) begin|([a-z]+) end rc=([0-9]+)")
 
 
 class ProbeError(ValueError):
@@ -32,12 +33,12 @@ class Section(Frozen):
 
 def parse_frames(text: str, nonce: str) -> dict[str, Section]:
     """Section name -> what it printed. ProbeError where the output was cut off or a frame is out of place."""
-    mark = re.compile(rf"=={re.escape(nonce)} (?:(done)|([a-z]+) begin|([a-z]+) end rc=([0-9]+))")
+    prefix = f"=={nonce} "
     sections: dict[str, Section] = {}
     name, lines, done = None, list[str](), False
     for line in text.split("\n"):
-        match = mark.fullmatch(line)
-        if not match:
+        match = _MARK.fullmatch(line, len(prefix)) if line.startswith(prefix) else None
+        if match is None:
             lines.append(line)
             continue
         began, ended = match[2], match[3]

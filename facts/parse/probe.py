@@ -4,9 +4,9 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from facts.parse.cdi import parse_cdi
 from facts.parse.checkpoint import with_checkpoints
@@ -35,42 +35,51 @@ __all__ = ["ProbeError", "parse_probe"]
 
 _SUPPORT = "/etc/systemd/system/vllm-fleet-"
 
+_Given = ParamSpec("_Given")
+_Read = TypeVar("_Read")
+
+
+def _once(read: Callable[_Given, _Read]) -> Callable[_Given, _Read]:
+    """The same reader of a section, which reads equal texts once: nodes of one kind, and second looks, print them."""
+    return lru_cache(maxsize=128)(read)
+
 
 def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
     """What the node is, from the output of `script`. ProbeError where it is not whole, or has no clock and name."""
     sections = parse_frames(text, script.nonce)
     request = script.request
     host = read_host(_section(sections, "host"))
-    topology, topology_error = read_topology(_section(sections, "topology"))
-    numa, numa_error = read_numa(_section(sections, "numa"))
-    ports, ports_error = parse_ports(_section(sections, "ports"))
+    topology, topology_error = _TOPOLOGY(_section(sections, "topology"))
+    numa, numa_error = _NUMA(_section(sections, "numa"))
+    ports, ports_error = _PORTS(_section(sections, "ports"))
     services, services_error = parse_services(sections, [service.name for service in request.services])
     files = _files(sections)
     names, names_error = parse_names(_section(sections, "names"), request.names) if request.names else ({}, None)
     return NodeFacts(
         **host,
-        machine=parse_system(_section(sections, "system")),
-        cdi=parse_cdi(_section(sections, "cdi")),
+        machine=_SYSTEM(_section(sections, "system")),
+        cdi=_CDI(_section(sections, "cdi")),
         sources=read_mounts(_section(sections, "mounts")),
         sources_error=_section(sections, "mounts").failure,
         names=names,
         names_error=names_error,
-        nvidia=read_gpus(_section(sections, "gpus")),
-        kernel_log=parse_kernel(_section(sections, "kernel")),
+        nvidia=_GPUS(_section(sections, "gpus")),
+        kernel_log=_KERNEL(_section(sections, "kernel")),
         topology=topology,
         topology_error=topology_error,
         numa=numa,
         numa_error=numa_error,
-        runtime=parse_runtime(_section(sections, "runtime"), request.runtime),
+        runtime=_RUNTIME(_section(sections, "runtime"), request.runtime),
         services=services,
         services_error=services_error,
         ports=ports,
         ports_error=ports_error,
-        disks=parse_disks(_section(sections, "disks")),
+        disks=_DISKS(_section(sections, "disks")),
         models=_verified(
-            with_checkpoints(
-                read_models(_section(sections, "models"), sorted({service.model for service in request.services})),
+            _MODELS(
+                _section(sections, "models"),
                 _section(sections, "checkpoint"),
+                tuple(sorted({service.model for service in request.services})),
             ),
             _section(sections, "delivered") if request.checkpoints else None,
         ),
@@ -102,7 +111,7 @@ def read_mounts(section: Section) -> dict[str, bool]:
     return {path: words[word] for word, _, path in told if word in words and path}
 
 
-def _files(sections: Mapping[str, Section]) -> dict[str, OwnFile]:
+def _files(sections: Mapping[str, Section]) -> Mapping[str, OwnFile]:
     """Empty where they cannot be read: then `services_error` says so, and the node's script counts as missing."""
     try:
         return parse_files(_section(sections, "files"))
@@ -129,15 +138,9 @@ def read_topology(section: Section) -> tuple[Topology | None, str | None]:
     if section.failure:
         return None, f"nvidia-smi topo -m: {section.failure}"
     try:
-        return _topology(section.text), None
+        return parse_topology(section.text), None
     except TopologyError as error:
         return None, str(error)
-
-
-@lru_cache(maxsize=64)
-def _topology(text: str) -> Topology:
-    """Nodes of one kind print the same text, and to read it takes longer than all the rest of an answer."""
-    return parse_topology(text)
 
 
 def read_numa(section: Section) -> tuple[Any, str | None]:
@@ -155,6 +158,10 @@ def read_models(section: Section, wanted: list[str]) -> tuple[ModelFolder, ...]:
         elif line.strip():
             lines.append(line)
     return tuple(_model(path, told.get(path), section) for path in wanted)
+
+
+def _models(models: Section, checkpoint: Section, wanted: tuple[str, ...]) -> tuple[ModelFolder, ...]:
+    return with_checkpoints(read_models(models, list(wanted)), checkpoint)
 
 
 def _verified(models: tuple[ModelFolder, ...], section: Section | None) -> tuple[ModelFolder, ...]:
@@ -192,3 +199,15 @@ def _model(path: str, lines: list[str] | None, section: Section) -> ModelFolder:
         indexer_layers=indexers,
         tensors_error=why,
     )
+
+
+_TOPOLOGY = _once(read_topology)
+_NUMA = _once(read_numa)
+_PORTS = _once(parse_ports)
+_SYSTEM = _once(parse_system)
+_CDI = _once(parse_cdi)
+_GPUS = _once(read_gpus)
+_KERNEL = _once(parse_kernel)
+_RUNTIME = _once(parse_runtime)
+_DISKS = _once(parse_disks)
+_MODELS = _once(_models)

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
@@ -22,7 +23,8 @@ class PartError(ValueError):
     """A section that cannot be read; the message has the text that was found."""
 
 
-def parse_files(section: Section) -> dict[str, OwnFile]:
+@lru_cache(maxsize=64)  # two parts of an answer ask for the same files
+def parse_files(section: Section) -> Mapping[str, OwnFile]:
     """Path -> the file. PartError where the section failed or its two halves do not fit."""
     if section.failure:
         raise PartError(f"files: {section.failure}")
@@ -33,18 +35,24 @@ def parse_files(section: Section) -> dict[str, OwnFile]:
         contents = base64.b64decode(body.strip(), validate=True).split(b"\0")[:-1]
     except ValueError as error:  # binascii.Error, or letters that are no ASCII
         raise PartError(f"files: want base64, found {quoted(body)} ({error})") from None
-    stats = [(line, _STAT.fullmatch(line)) for line in head.splitlines()]
-    if odd := next((line for line, match in stats if not match), None):
+    stats = head.splitlines()
+    if odd := next((line for line in stats if not _STAT.fullmatch(line)), None):
         raise PartError(f"files: want a line of stat, found {quoted(odd)}")
     if len(contents) != len(stats):
         raise PartError(f"files: want {len(stats)} contents, found {len(contents)}")
-    files = (_own_file(match, content) for (_, match), content in zip(stats, contents, strict=True) if match)
+    files = (_own_file(line, content) for line, content in zip(stats, contents, strict=True))
     return {file.path: file for file in files}
 
 
-def _own_file(stat: re.Match[str], content: bytes) -> OwnFile:
-    """A file that was read whole has its digest; that of a link, a secret, a large or a binary file is empty."""
-    mode, owner, size, kind, path = stat.groups()
+@lru_cache(maxsize=512)
+def _own_file(stat: str, content: bytes) -> OwnFile:
+    """A file that was read whole has its digest; that of a link, a secret, a large or a binary file is empty.
+
+    `stat` is of the form of _STAT. Remembered by its value: most files are the same on all nodes.
+    """
+    match = _STAT.fullmatch(stat)
+    assert match is not None
+    mode, owner, size, kind, path = match.groups()
     whole = kind.startswith("regular") and not path.endswith(f"/{SECRETS_FILE}") and len(content) == int(size)
     text = None
     if whole and len(content) <= _LARGEST_TEXT:

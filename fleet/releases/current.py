@@ -1,6 +1,7 @@
 """The current release as a plan: what it holds, what its engine said of its memory, what another would change."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,9 +20,13 @@ from fleet.plan import Plan, architecture_on
 
 
 def current_document(installed: Installed | None) -> dict[str, Any] | None:
-    """plan.json of the current release; None where there is none that can be read."""
+    """plan.json of the current release; None where there is none that can be read. Not to be changed by its readers."""
     files = installed.files if installed else ()
-    text = next((file.text for file in files if file.path.endswith("/plan.json")), None)
+    return _document(next((file.text for file in files if file.path.endswith("/plan.json")), None))
+
+
+@lru_cache(maxsize=512)  # several parts of a plan ask for the same text
+def _document(text: str | None) -> dict[str, Any] | None:
     try:
         document = json.loads(text) if text else None
     except (ValueError, RecursionError):

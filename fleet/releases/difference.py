@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import json
 import re
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ from fleet.frozen import Frozen
 from fleet.nodes.node import Installed, NodeFacts, OwnFile
 from fleet.plan import Plan
 from fleet.releases.command import STATE, unit_name
-from fleet.releases.current import capacity_words
+from fleet.releases.current import capacity_words, current_document
 from fleet.releases.release import ENV, PATCHES, PLAN, SECRETS, UNIT, Release, plan_document
 
 Kind = Literal["none", "create", "update", "repair", "tidy", "start", "remove"]
@@ -237,7 +236,7 @@ def compare(plan: Plan, release: Release, secret_digests: dict[str, str] | None)
     if installed is None or installed.current is None:
         return change("create", secrets)
     if installed.current != release.id:
-        old = _parsed(_current_text(installed, PLAN))
+        old = current_document(installed)
         words = plan_words(old, plan_document(plan)) if old else ("the old release's plan.json is unreadable",)
         return change("update", [*words, *secrets])
     if installed.pending is not None or installed.proven != release.id:
@@ -248,14 +247,6 @@ def compare(plan: Plan, release: Release, secret_digests: dict[str, str] | None)
         return change(kind, unit_words, files=False)
     harmless = kind == "none" and not secrets and not any(file.read for file in wrong)
     return change("tidy" if harmless else "repair", [*map(str, wrong), *secrets, *unit_words])
-
-
-def _parsed(text: str | None) -> dict[str, Any] | None:
-    try:
-        document = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def removals(node: str, facts: NodeFacts, declared: frozenset[str]) -> tuple[Change, ...]:
