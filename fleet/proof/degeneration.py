@@ -100,8 +100,8 @@ def _goes_round(repeat: Repeat, share: float) -> bool:
     """Would an answer that was cut here ever have ended? What has words is a loop sooner than zeros and rules are."""
     times, length = repeat.times, repeat.weight
     if _content(repeat.unit) >= 2:
-        long = (times >= 4 and length >= 120) or (times >= 2.9 and length >= 240) or (times >= 2.5 and length >= 600)
-        return long or (share >= 0.5 and times >= 4 and length >= 60)
+        long = (times >= 3.9 and length >= 120) or (times >= 2.9 and length >= 240) or (times >= 2.5 and length >= 600)
+        return long or (share >= 0.5 and times >= 3.9 and length >= 60)
     mere_rule = set(repeat.unit) <= _RULERS
     if share >= 0.5 and times >= 8:
         return length >= (200 if mere_rule else 40)
