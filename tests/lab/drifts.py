@@ -185,3 +185,31 @@ DRIFTS = (
         "proof removed", f"mv {STATE}/current/proof.json {HAND}/", "proof", f"mv {HAND}/proof.json {STATE}/current/"
     ),
 )
+
+TOGETHER = (
+    (
+        "GPU order of the running process",
+        "mode of secrets.env",
+        "node script replaced",
+        "a service that nobody declared",
+    ),
+    ("image swapped", "env edited", "boot unit disabled", "config.json of the model changed"),
+    ("argv of the running process", "unit edited", "proof removed"),
+    ("argv in another order", "plan.json edited", "drop-in added", "undo timer masked"),
+    ("restarted by somebody", "secrets.env changed", "service disabled", "the release before removed"),
+    ("killed, and restarted by systemd", "unit masked", "a second engine by hand"),
+    ("a secret of the running process", "a file that is mounted, edited in place"),
+    ("stopped, and the port taken", "pending left"),
+    ("a file that is mounted, replaced", "another release made current"),
+)
+"""Drifts that are done one after the other on one node before one audit: no check is named by two of them."""
+
+
+def together() -> tuple[tuple[ByHand, ...], ...]:
+    """The same as drifts. Every one is in one group, and the checks of a group tell its drifts apart."""
+    by_name = {drift.name: drift for drift in DRIFTS}
+    groups = tuple(tuple(by_name.pop(name) for name in names) for names in TOGETHER)
+    checks = [[check for drift in group for check in drift.checks] for group in groups]
+    if by_name or any(len(each) != len(set(each)) for each in checks):
+        raise ValueError(f"want each drift in one group, with checks of its own, found {by_name or checks}")
+    return groups

@@ -1,20 +1,23 @@
 """An audit finds what somebody did by hand on a node, all of it and nothing else, and changes nothing itself."""
 
 import json
+import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import fresh_site
-from drifts import DRIFTS, PREPARE, ByHand
-from rollout_site import Ran, RolloutSite
+from drifts import PREPARE, ByHand, together
+from rollout_site import BIN, PROJECT, Ran, RolloutSite
 
 from lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 NODES = ("a1", "h1", "l1")
-ROUNDS = [DRIFTS[at : at + len(NODES)] for at in range(0, len(DRIFTS), len(NODES))]
+GROUPS = together()
+ROUNDS = [GROUPS[at : at + len(NODES)] for at in range(0, len(GROUPS), len(NODES))]
 SECRET = "a secret key$ of the test"
 
 
@@ -64,28 +67,45 @@ def on(site: RolloutSite, node: str, text: str) -> None:
     site.on(node, text.replace("DECLARED_IMAGE", f"{declared['name']}@{declared['digest']}"))
 
 
-@pytest.mark.parametrize("drifts", ROUNDS, ids=lambda drifts: "; ".join(drift.name for drift in drifts))
-def test_what_was_done_by_hand_is_found(rolled: RolloutSite, drifts: tuple[ByHand, ...]) -> None:
-    done = dict(zip(NODES, drifts, strict=False))
-    for node, drift in done.items():
-        on(rolled, node, drift.by)
+def on_all(site: RolloutSite, done: dict[str, tuple[ByHand, ...]], back: bool = False) -> None:
+    """Do a group on each node, all nodes at the same time; `back`: undo it, the last first."""
+
+    def one(node: str) -> None:
+        for drift in reversed(done[node]) if back else done[node]:
+            on(site, node, drift.back if back else drift.by)
+
+    with ThreadPoolExecutor(len(done)) as pool:
+        list(pool.map(one, done))
+
+
+@pytest.mark.parametrize("groups", ROUNDS, ids=lambda groups: "; ".join(d.name for group in groups for d in group))
+def test_what_was_done_by_hand_is_found(rolled: RolloutSite, groups: tuple[tuple[ByHand, ...], ...]) -> None:
+    done = dict(zip(NODES, groups, strict=True))
+    on_all(rolled, done)
     try:
         ran, told = audit(rolled)
     finally:
-        for node, drift in done.items():
-            on(rolled, node, drift.back)
-    found = {node: frozenset(d["check"] for d in told["drifts"] if d["node"] == node) for node in NODES}
-    assert found == {node: done[node].checks if node in done else frozenset() for node in NODES}, ran.out
+        on_all(rolled, done, back=True)
+    found = {node: sorted({d["check"] for d in told["drifts"] if d["node"] == node}) for node in NODES}
+    assert found == {node: sorted(set().union(*(d.checks for d in drifts))) for node, drifts in done.items()}, ran.out
     assert ran.code == told["exit"] == 2, ran.out
-    for drift in drifts:
+    for drift in (drift for drifts in groups for drift in drifts):
         assert drift.says.replace("OTHER_IMAGE", other_image(rolled)) in ran.plain, ran.out
     everything = ran.out + json.dumps(told)
     assert SECRET not in everything and "hunter2" not in everything
 
 
-def test_after_all_that_the_fleet_is_clean_again(rolled: RolloutSite) -> None:
-    ran, told = audit(rolled)
-    assert (ran.code, told["drifts"]) == (0, []), ran.out
+def test_after_all_that_the_fleet_is_clean_again_and_json_on_stdout_is_json_alone(rolled: RolloutSite) -> None:
+    done = subprocess.run(
+        [BIN / "pyinfra", "inventory.py", "audit.py", "--json"],
+        cwd=PROJECT,
+        env=rolled.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["verb"], told["drifts"]) == (0, "audit", [])
 
 
 def test_what_cannot_be_told_ends_with_1_and_is_no_drift(rolled: RolloutSite) -> None:
@@ -110,22 +130,6 @@ def test_hardware_that_is_not_as_declared_is_drift(rolled: RolloutSite) -> None:
             rolled.lab.set(name, clear=True)
     found = {node: {d["check"] for d in told["drifts"] if d["node"] == node} for node in NODES}
     assert ran.code == 2 and "gpu-count" in found["a1"] and "gpu-model" in found["h1"] and not found["l1"], ran.out
-
-
-def test_json_on_stdout_is_json_alone(rolled: RolloutSite) -> None:
-    import subprocess
-
-    from rollout_site import BIN, PROJECT
-
-    done = subprocess.run(
-        [BIN / "pyinfra", "inventory.py", "audit.py", "--json"],
-        cwd=PROJECT,
-        env=rolled.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, json.loads(done.stdout)["verb"]) == (0, "audit")
 
 
 def test_a_plan_that_was_edited_is_put_right_without_a_restart(rolled: RolloutSite) -> None:
