@@ -26,13 +26,13 @@ def healthy(lab: Lab) -> Iterator[None]:
         lab.set(found.name, clear=True)
 
 
-def judged(lab: Lab, name: str, deep: bool = True) -> list[Verdict]:
+def judged(lab: Lab, name: str, deep: bool = True, names: tuple[str, ...] = ()) -> list[Verdict]:
     """What the gates say of a host as the lab declares it: one probe, no pyinfra around it."""
     from declare.invocation import for_command
     from operations.survey import request_for
 
     fleet = for_command(str(lab.folder / "fleet")).fleet
-    placement = fleet.placement(name)
+    placement = fleet.placement(name).model_copy(update={"names": names})
     script = probe_script(request_for(placement, "key", deep))
     asked = time.time()
     answer = lab.ssh(name, "bash -s", input=script.text).stdout
@@ -85,6 +85,15 @@ def test_a_fault_is_named_by_its_gate(lab: Lab, name: str, fault: str, gate: str
     assert text in "\n".join(str(verdict) for verdict in told if verdict.status == status), [*map(str, told)]
 
 
+_AGAIN = "rm /usr/local/bin/nvidia-ctk"
+
+
+def _toolkit(version: str) -> str:
+    """NVIDIA's toolkit as far as its version goes."""
+    program = f"#!/bin/sh\necho NVIDIA Container Toolkit CLI version {version}\n"
+    return f"printf %s '{program}' >/usr/local/bin/nvidia-ctk; chmod 755 /usr/local/bin/nvidia-ctk"
+
+
 @pytest.mark.parametrize(
     ("action", "undo", "gate", "status", "text"),
     [
@@ -124,18 +133,56 @@ def test_a_fault_is_named_by_its_gate(lab: Lab, name: str, fault: str, gate: str
             "model-00001-of-00002.safetensors is missing",
         ),
         ("fallocate -l 1700M /var/tmp/full", "rm /var/tmp/full", "disk-room", "fail", "want 0.5 GiB free"),
+        (
+            'sed -i.was \'s/"num_hidden_layers": 78/"num_hidden_layers": 92/\' /srv/models/glm-dsa-78/config.json',
+            "mv /srv/models/glm-dsa-78/config.json.was /srv/models/glm-dsa-78/config.json",
+            "config-tensors",
+            "fail",
+            "config.json says 92 layers, tensors name 79 of them",
+        ),
+        (
+            _toolkit("1.11.0"),
+            _AGAIN,
+            "toolkit-version",
+            "fail",
+            "1.11.0",
+        ),
+        (
+            _toolkit("1.17.3"),
+            _AGAIN,
+            "toolkit-version",
+            "warn",
+            "1.17.8",
+        ),
+        (
+            "mv /usr/bin/podman /usr/bin/podman.was; printf '#!/bin/sh\necho podman version 3.0.1\n' >/usr/bin/podman; "
+            "chmod 755 /usr/bin/podman",
+            "mv /usr/bin/podman.was /usr/bin/podman",
+            "runtime-version",
+            "fail",
+            "want podman 4.1 or later, found 3.0.1",
+        ),
     ],
-    ids=["uvm", "gpu-node", "reboot", "clock", "name", "updates", "shard", "disk"],
+    ids=[
+        *("uvm", "gpu-node", "reboot", "clock", "name", "updates", "shard", "disk"),
+        *("config", "toolkit", "unsafe-toolkit", "podman"),
+    ],
 )
 def test_what_is_done_to_a_host_is_named_by_its_gate(
     lab: Lab, action: str, undo: str, gate: str, status: str, text: str
 ) -> None:
     assert lab.ssh("a1", action).returncode == 0
     try:
-        told = [verdict for verdict in judged(lab, "a1", deep=False) if verdict.gate == gate]
+        told = [verdict for verdict in judged(lab, "a1") if verdict.gate == gate]
     finally:
         assert lab.ssh("a1", undo).returncode == 0
     assert text in "\n".join(str(verdict) for verdict in told if verdict.status == status), [*map(str, told)]
+
+
+def test_a_name_that_does_not_resolve_is_told_by_the_node_that_is_sent_to_it(lab: Lab) -> None:
+    wanted = ("localhost", "no-such-mirror.invalid")
+    (told,) = [verdict for verdict in judged(lab, "a1", deep=False, names=wanted) if verdict.gate == "peer-names"]
+    assert (told.status, told.want) == ("fail", "an address of no-such-mirror.invalid"), told
 
 
 def test_an_undeclared_service_that_holds_the_gpus_of_another_is_named(lab: Lab, site: RolloutSite) -> None:
@@ -188,4 +235,4 @@ def test_a_rollout_names_the_gates_that_it_leaves_out(site: RolloutSite) -> None
     site.write(llm=site.service())
     ran = site.deploy("--dry")
     assert ran.code == 0, ran.out
-    assert "not asked: nvlink-up" in ran.plain and "gates.py asks them" in ran.plain
+    assert "not asked: fabric-version, nvlink-up" in ran.plain and "gates.py asks them" in ran.plain
