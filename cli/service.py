@@ -3,15 +3,18 @@
 import json
 import secrets as random
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import gevent
 import typer
 
 from cli.session import Session, connected, fail, placed
 from declare.invocation import Invocation
 from facts.shell import run
-from fleet.declaration import ServiceDeclaration, ServicePolicy
+from fleet.batches import units
+from fleet.declaration import Fleet, ServiceDeclaration, ServicePolicy
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
 from fleet.releases.command import NODE_SCRIPT
@@ -36,6 +39,16 @@ def _targets(session: Session, found: Survey, service: str) -> list[Plan]:
     return plans
 
 
+def _whole(fleet: Fleet, service: str, node: str | None) -> list[str]:
+    """Nodes that a command is about, with all that run an engine of the service together with one of them."""
+    names = placed(fleet, service, node)
+    declared = [own for name in names for own in fleet.placement(name).services if own.name == service]
+    more = sorted({name for own in declared for name in own.nodes or ()} - set(names))
+    if more:
+        typer.echo(f"{service} on {', '.join(names)} is one engine with {', '.join(more)}: all of it", err=True)
+    return [*names, *more]
+
+
 def _all_answered(found: Survey) -> None:
     if found.unread:
         fail("; ".join(f"{node}: {reason}" for node, reason in found.unread.items()))
@@ -43,20 +56,21 @@ def _all_answered(found: Survey) -> None:
 
 def start(invocation: Invocation, service: str, node: str | None) -> None:
     """Start a service on its nodes, after all gates."""
-    with connected(invocation, placed(invocation.fleet, service, node)) as session:
+    with connected(invocation, _whole(invocation.fleet, service, node)) as session:
         found = session.survey()
         limits = {plan.node.name: _limit_s(plan.installed, plan.service) for plan in _targets(session, found, service)}
         about = [v for v in found.verdicts if v.service in (None, service)]
         if any(v.stops for v in about):
             print_gates(console(machine=True), about)
             raise typer.Exit(1)
-        _change(session, "start", service, limits)
+        _change(session, "start", service, limits, {frozenset(plan.nodes) for plan in found.plans})
 
 
 def stop(invocation: Invocation, service: str, node: str | None) -> None:
     """Stop a service on its nodes, also one that is no longer declared and still lies there."""
     declared = any(own.name == service for placement in invocation.fleet.placements for own in placement.services)
-    with connected(invocation, placed(invocation.fleet, service if declared else None, node)) as session:
+    nodes = _whole(invocation.fleet, service, node) if declared else placed(invocation.fleet, None, node)
+    with connected(invocation, nodes) as session:
         found = session.survey()
         if declared:
             plans = _targets(session, found, service)
@@ -67,11 +81,16 @@ def stop(invocation: Invocation, service: str, node: str | None) -> None:
             limits = {name: _limit_s(there) for name, there in lies.items() if there is not None}
             if not limits:
                 fail(f"service: want one that is declared or lies on {', '.join(sorted(lies))}, found {service!r}")
-        _change(session, "stop", service, limits)
+        _change(session, "stop", service, limits, {frozenset(plan.nodes) for plan in found.plans})
 
 
-def _change(session: Session, verb: str, service: str, limits: dict[str, int]) -> None:
-    """Start or stop a service on nodes, each in at most so many seconds, under the same lock as a rollout."""
+def _change(
+    session: Session, verb: str, service: str, limits: dict[str, int], together: Iterable[frozenset[str]] = ()
+) -> None:
+    """Start or stop a service on nodes, each in at most so many seconds, under the same lock as a rollout.
+
+    `together`: nodes that run one engine of it.
+    """
     hosts = {name: session.hosts[name] for name in limits}
     locks = Locks(hosts, random.token_hex(8), lambda reason: typer.echo(reason, err=True))
     try:
@@ -79,12 +98,16 @@ def _change(session: Session, verb: str, service: str, limits: dict[str, int]) -
     except LockError as error:
         fail(str(error))
     failed = []
+
+    def one(name: str) -> None:
+        words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
+        done = run(hosts[name], words, timeout_s=limits[name], show=True)
+        typer.echo(f"{name}/{service}: {verb}: {done.reason or 'done'}")
+        failed.extend([name] if done.reason else [])
+
     try:
-        for name, limit_s in limits.items():
-            words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
-            done = run(hosts[name], words, timeout_s=limit_s, show=True)
-            typer.echo(f"{name}/{service}: {verb}: {done.reason or 'done'}")
-            failed += [name] if done.reason else []
+        for names in units(limits, together):  # the hosts of one engine wait for one another
+            gevent.joinall([gevent.spawn(one, name) for name in names], raise_error=True)
     finally:
         locks.release()
     if failed:
@@ -122,9 +145,9 @@ def _limit_s(lies: Installed | None, declared: ServiceDeclaration | None = None)
 
 def wait(invocation: Invocation, service: str, node: str | None, as_json: bool) -> None:
     """Wait until the service answers on every node: /health within the start budget, then a real completion."""
-    with connected(invocation, placed(invocation.fleet, service, node)) as session:
+    with connected(invocation, _whole(invocation.fleet, service, node)) as session:
         found = session.survey()
-        plans = _targets(session, found, service)
+        plans = [plan for plan in _targets(session, found, service) if plan.serves]
         folders = probe_folders(invocation)
         endpoints = {plan.node.name: _endpoint(session, plan) for plan in plans}
     rows: list[dict[str, Any]] = []

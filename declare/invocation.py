@@ -10,6 +10,7 @@ from declare.load import load_fleet
 from declare.override import Overrides, parsed, read_overrides
 from declare.problem import DeclarationError
 from declare.site import Site, find_site
+from declare.spans import cut_spans
 from fleet.declaration import Fleet
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -72,6 +73,8 @@ def _invocation(fleet: str | None, data: Iterable[str], options: Mapping[str, An
     site = find_site(fleet, PROJECT)
     loaded = load_fleet(site, values)
     nodes, wrong = _selected(loaded, options)
+    if _by_service(options):
+        wrong += cut_spans(loaded.placements, nodes)
     if wrong:
         raise DeclarationError(wrong)
     return Invocation(
@@ -84,6 +87,15 @@ def _invocation(fleet: str | None, data: Iterable[str], options: Mapping[str, An
         yes=bool(options.get("yes")),
         json=bool(options.get("json_output")),
     )
+
+
+MACHINES = ("bootstrap.py", "deliver.py", "fact", "exec", "debug-inventory")
+"""Verbs that treat each machine by itself: for them half of an engine's nodes is no half of anything."""
+
+
+def _by_service(options: Mapping[str, Any]) -> bool:
+    operations = options.get("operations") or ("",)
+    return str(operations[0]).rpartition("/")[2] not in MACHINES
 
 
 def _selected(fleet: Fleet, options: Mapping[str, Any]) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from declare.problem import DeclarationError, unknown
 from declare.reader import read_json
 from declare.services import services_of
 from declare.site import Site
+from declare.spans import Origins, with_peers, wrong_spans
 from declare.validate import build
 from declare.waivers import read_waivers
 from fleet.declaration import Evidence, Fleet, NodeDeclaration, Placement, RolloutPolicy
@@ -36,14 +37,16 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
         problems.append(unknown(option("service"), overrides.service, named, "service"))
     for group in groups.values():
         problems.extend(wrong_catalogue(group.section("images")))
-    placements = tuple(
+    origins: Origins = {}
+    placements = with_peers(
         Placement(
             node=node.declaration,
-            services=services_of(node, groups, overrides, site, problems, frozenset(nodes)),
+            services=services_of(node, groups, overrides, site, problems, frozenset(nodes), origins),
             host=host_of(node, groups, problems),
         )
         for node in nodes.values()
     )
+    problems.extend(wrong_spans(placements, origins, frozenset(nodes)))
     fleet = Fleet(
         name=site.name,
         placements=with_names(placements),

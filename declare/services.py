@@ -11,6 +11,7 @@ from declare.nodes import NodeFile, absolute
 from declare.override import Overrides
 from declare.problem import unknown
 from declare.site import Site
+from declare.spans import Origins, known_nodes
 from declare.validate import build
 from fleet.declaration import SERVICE_NAME, ServiceDeclaration
 
@@ -24,8 +25,12 @@ def services_of(
     site: Site,
     problems: list[str],
     nodes: frozenset[str] = frozenset(),
+    origins: Origins | None = None,
 ) -> tuple[ServiceDeclaration, ...]:
-    """What runs on a node, in name order; what cannot be used is told in `problems`. `nodes`: all there are."""
+    """What runs on a node, in name order; what cannot be used is told in `problems`. `nodes`: all there are.
+
+    A service with `nodes` of its own is on these alone. `origins` takes where each says so.
+    """
     files = layers_of(node, groups)
     catalogue = merge(section for file in files if (section := file.section("images")) is not None)
     defaults = groups[EVERYONE].section("defaults") if EVERYONE in groups else None
@@ -42,7 +47,11 @@ def services_of(
         built = build(ServiceDeclaration, merged, problems, name=name)
         if built is not None:
             problems.extend(_unknown_probes(merged, built, site))
-            services.append(built)
+            problems.extend(known_nodes(merged, nodes))
+            if built.nodes is not None and origins is not None:
+                origins[node.name, name] = ((merged.get("nodes") or merged).origin, built.nodes)
+            if built.nodes is None or node.name in built.nodes:
+                services.append(built)
     return tuple(services)
 
 

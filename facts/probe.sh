@@ -18,6 +18,7 @@ probe() {
         frame checkpoint
         ((${#checkpoint_paths[@]} == 0)) || frame delivered
         ((${#names[@]} == 0)) || frame names
+        ((${#peer_names[@]} == 0)) || frame span
     )
     behind=$!
     frames host system numa cdi runtime services files units secrets ports disks

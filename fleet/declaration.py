@@ -65,7 +65,19 @@ def _from_comma_list(value: object) -> object:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _several(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"want each node once, found {', '.join(twice)} more than once")
+    if len(names) < 2:
+        raise ValueError(f"want two nodes or more (one alone serves without it), found {list(names)}")
+    return names
+
+
 IntList = Annotated[tuple[Integer, ...], BeforeValidator(_from_comma_list)]
+NodeList = Annotated[tuple[NodeName, ...] | None, AfterValidator(_several)]
 Switch = bool | Literal["auto"]
 
 
@@ -146,7 +158,7 @@ class LayoutDeclaration(Frozen):
     dp: Count = 1
     partition: IntList | None = None
     device_order: IntList | None = None
-    """GPU index of each rank, rank 0 first."""
+    """GPU index of each rank, rank 0 first; where several nodes run one engine, of each rank that a node has."""
 
 
 MOST_DRAFTED = 128
@@ -284,6 +296,10 @@ class ServiceDeclaration(Frozen):
     flags: dict[Flag, Word | int | float | bool | list[Word | int | float] | dict[str, Any]] = {}
     env: dict[EnvName, EnvValue] = {}
     secrets: dict[EnvName, SecretReference] = {}
+    nodes: NodeList = None
+    """Nodes that run one engine together, the head (which serves) first; None: each node runs one of its own."""
+    master_port: Port = 29501
+    """Where the head of such an engine listens for the other nodes."""
     gpus: IntList | None = None
     """GPU indices that this service may use; all of the node's where absent."""
     host: Address = "0.0.0.0"
@@ -304,6 +320,22 @@ class ServiceDeclaration(Frozen):
         if isinstance(self.objective, Target) and self.objective.context > self.max_model_len:
             most, asked = self.max_model_len, self.objective.context
             raise ValueError(f"objective: want a context of at most {most}, the max_model_len, found {asked}")
+        return self
+
+    @model_validator(mode="after")
+    def _stages_spread_over_the_nodes(self) -> Self:
+        if self.nodes is None:
+            return self
+        count, layout = len(self.nodes), self.layout
+        if layout == "auto":
+            raise ValueError(f'layout: want tp and pp for {count} nodes (auto looks at one node alone), found "auto"')
+        if layout.dp > 1:
+            raise ValueError(f"layout: want dp 1 over several nodes (make each replica its own), found dp {layout.dp}")
+        if layout.pp % count:
+            want = f"pp a multiple of {count}, so that each of the nodes has whole stages"
+            raise ValueError(f"layout: want {want}, found pp {layout.pp}")
+        if self.port == self.master_port:
+            raise ValueError(f"want a port and a master_port that differ, found {self.port} for both")
         return self
 
     @model_validator(mode="after")
@@ -375,6 +407,8 @@ class Placement(Frozen):
     """What bootstrap.py makes of the machine."""
     names: tuple[str, ...] = ()
     """Host names of other machines that the node is sent to: sources of its services, and nodes that have the same."""
+    peers: dict[str, str] = {}
+    """Declared address of each node with which this one runs an engine together."""
 
 
 class Fleet(Frozen):

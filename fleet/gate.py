@@ -25,7 +25,8 @@ EVERYWHERE = "all nodes"
 class FleetView(Frozen):
     """All nodes and all plans of a run. `changing`: (node, service) pairs that the run would restart or remove.
 
-    `placed`: (node, service) pairs of the whole fleet as declared, also of nodes that the run is not about.
+    `placed`: (node, service) pairs of the whole fleet as declared, also of nodes that the run is not about; an engine
+    over several hosts is placed on its head.
     """
 
     views: tuple[NodeView, ...] = ()

@@ -14,6 +14,7 @@ from fleet.layouts.repair import Pool, Repair, Unrepaired, overrides_with, repai
 from fleet.layouts.repair_cost import predicted_pool, when_asked
 from fleet.model.architecture import Architecture, ArchitectureError, read_architecture
 from fleet.nodes.node import Installed, ModelFolder, NodeFacts
+from fleet.span import Span, span_of
 
 
 class NodeView(Frozen):
@@ -63,6 +64,24 @@ class Plan(Frozen):
     """Source changes to the engine: those of the service in its order, then the one of the boundary."""
     patches_error: str | None = None
     """Why a patch that the service names is not to be had."""
+    span: Span | None = None
+    """This node's place in an engine that several run; None: the engine is the node's own."""
+
+    @property
+    def serves(self) -> bool:
+        """Does the engine answer over HTTP on this node? Only on its head where several run it."""
+        return self.span is None or self.span.rank == 0
+
+    @property
+    def url(self) -> str:
+        """Where the engine answers: on the head where several hosts run it."""
+        address = self.node.address if self.span is None or self.serves else self.span.head
+        return f"http://{address}:{self.service.port}"
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that run this engine, the one that serves first."""
+        return self.span.nodes if self.span else (self.node.name,)
 
     @property
     def hf_overrides(self) -> dict[str, Any]:
@@ -87,9 +106,10 @@ class Plan(Frozen):
 
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
-        """Every rank in order; empty where there is no layout."""
+        """Every rank on this node in order; empty where there is no layout."""
         if self.layout is None:
             return ()
+        first = self.span.rank * self.layout.ranks if self.span else 0
         numa = self.node.numa or (self.facts.topology.numa if self.facts and self.facts.topology else ())
         return tuple(
             Rank(
@@ -98,7 +118,7 @@ class Plan(Frozen):
                 stage=self.layout.stage_of(rank),
                 numa=numa[gpu] if 0 <= gpu < len(numa) else None,
             )
-            for rank, gpu in enumerate(self.layout.device_order)
+            for rank, gpu in enumerate(self.layout.device_order, start=first)
         )
 
 
@@ -183,6 +203,7 @@ def decide(
         boundary=boundary,
         patches=used,
         patches_error=patches_error,
+        span=span_of(placement, service, facts.peers if facts else None),
     )
     known = bool(plan.ranks) and all(rank.numa is not None for rank in plan.ranks)
     bind = _switch(service.numa_bind, known and engine is not None and engine.numa_bind)

@@ -9,12 +9,14 @@ from pyinfra.api.exceptions import DeployError
 from declare.invocation import Invocation
 from fleet.batches import batches
 from fleet.plan import Plan
-from operations.prepare import carry, hosts_of, leave_out, observe, refuse_unless_passed, secrets_of, serving
+from fleet.releases.current import current_document
+from fleet.span import StoredSpan, span_in
+from operations.prepare import carry, hosts_of, joined, leave_out, observe, refuse_unless_passed, secrets_of, serving
 from operations.report_file import report_path
 from operations.run import Ready, Run
 from operations.show import console, print_gates
 from operations.steps import Step, back_step
-from operations.stored import StoredError, read_stored
+from operations.stored import Stored, StoredError, read_stored
 from operations.survey import Survey, survey
 
 if TYPE_CHECKING:
@@ -70,15 +72,40 @@ def _find_steps(rollout: Run, invocation: Invocation) -> None:
         for plan in found.plans
         if plan.node.name in rollout.hosts and only in (None, plan.service.name) and _previous(plan)
     ]
-    for step in Pool(256).imap(lambda plan: _step(rollout.hosts[plan.node.name], plan), plans):
+    found_steps = list(Pool(256).imap(lambda plan: _step(rollout.hosts[plan.node.name], plan), plans))
+    for step in (step for step, _ in found_steps):
         rollout.steps.setdefault(step.node, []).append(step)
     if not plans:
         where = f"of {only} " if only else ""
         rollout.stop(f"want a release {where}before the current one, found none on these nodes; nothing was changed")
         rollout.write_report()
         raise DeployError(f"rollback: {rollout.stopped}")
+    if halves := _halves(found_steps):
+        rollout.stop(f"{'; '.join(halves)}; nothing was changed; deploy instead what shall run")
+        rollout.write_report()
+        raise DeployError(f"rollback: {rollout.stopped}")
     keep = frozenset(p.service.name for p in plans if p.service.policy.last_replica == "keep")
-    rollout.batches = batches(sorted(rollout.steps), invocation.fleet.rollout.batches, serving(found), keep)
+    policy, together = invocation.fleet.rollout.batches, joined(rollout.steps)
+    rollout.batches = batches(sorted(rollout.steps), policy, serving(found), keep, together)
+
+
+def _halves(steps: list[tuple[Step, Stored]]) -> list[str]:
+    """Engines over several hosts that would go, or come back, on some of their hosts only."""
+    coming = {(step.node, step.service): span_in(stored.document) for step, stored in steps}
+    lines = []
+    for step, _ in steps:
+        now, then = span_in(current_document(step.old)), coming[step.node, step.service]
+        missing = [node for node in (now.nodes if now else ()) if (node, step.service) not in coming]
+        if then is not None:
+            missing += [node for node in then.nodes if not _same(coming.get((node, step.service)), then)]
+        for node in dict.fromkeys(missing):
+            want = f"a release before of {step.service} on {node}, which runs or ran it with {step.node}"
+            lines.append(f"want {want}, found none that belongs to it")
+    return list(dict.fromkeys(lines))
+
+
+def _same(there: StoredSpan | None, then: StoredSpan) -> bool:
+    return there is not None and there.digest == then.digest
 
 
 def _previous(plan: Plan) -> str | None:
@@ -87,8 +114,8 @@ def _previous(plan: Plan) -> str | None:
     return lies.previous if lies is not None and lies.previous != lies.current else None
 
 
-def _step(host: "Host", plan: Plan) -> Step:
-    """The step back. Raises DeployError where the node does not have that release."""
+def _step(host: "Host", plan: Plan) -> tuple[Step, Stored]:
+    """The step back, and the release that it goes to. Raises DeployError where the node does not have that release."""
     lies, previous = plan.installed, _previous(plan)
     if lies is None or previous is None:
         raise DeployError(f"{plan.node.name}/{plan.service.name}: nothing to go back to")
@@ -96,4 +123,4 @@ def _step(host: "Host", plan: Plan) -> Step:
         stored = read_stored(host, plan.node, plan.service.name, previous)
     except StoredError as error:
         raise DeployError(f"{error}; nothing was changed; deploy again instead") from None
-    return back_step(plan, lies, stored.document, stored.endpoint)
+    return back_step(plan, lies, stored.document, stored.endpoint), stored

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from facts.parse.start_log import parse_start
 from facts.shell import Output, run
 from fleet.releases.command import NODE_SCRIPT
+from fleet.span import serves
 from operations.drain import HookError, call_hook, wait_for_requests
 from operations.proof import found_before, now_and_then
 from operations.run import Result, Run
@@ -108,7 +109,7 @@ def _roll(turn: Turn, step: Step, began: float) -> bool:
         if step.policy.drain:
             call_hook(turn.host, step.policy.drain, step)
     except HookError as error:
-        after = _undrain(turn, step)
+        after = undrain(turn, step)
         turn.rollout.stop(f"{step.node}/{step.service}: not drained, nothing changed: {error}{after}")
         turn.keep(step, "failed", f"not drained, nothing changed: {error}{after}", began)
         return False
@@ -119,16 +120,17 @@ def _roll(turn: Turn, step: Step, began: float) -> bool:
     if why is None:
         why = _confirm(turn, step, evidence, running)
     if why is not None:
-        turn.keep(step, _undo(turn, step, why), why + _cut(running), began)
+        turn.keep(step, _undo(turn, step, why), why + cut_off(running), began)
         return False
-    after = _undrain(turn, step)
+    after = undrain(turn, step)
     if after:  # the next node's turn would take one more replica away
         turn.rollout.stop(f"{step.node}/{step.service}: {step.release} proved itself{after}")
-    turn.keep(step, "proven", summary(evidence) + _cut(running) + after, began)
+    turn.keep(step, "proven", summary(evidence) + cut_off(running) + after, began)
     return True
 
 
-def _cut(running: int | None) -> str:
+def cut_off(running: int | None) -> str:
+    """What is to be told of the requests that ran when the engine was stopped; None: how many is unknown."""
     if running is None:
         return "; how many requests were running at the stop is unknown"
     return f"; {running} requests ran at the stop and were cut unless they ended in time" if running else ""
@@ -149,7 +151,7 @@ def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Eviden
         show=True,
     )
     if started.reason is not None:
-        return f"it did not start: {started.reason}{_first_error(started)}", []
+        return f"it did not start: {started.reason}{first_error(started)}", []
     evidence = turn.prove(step.endpoint, step)
     bad = next((item for item in evidence if not item.passed), None)
     return (f"{bad.probe}: want {bad.wanted}, found {bad.found}" if bad else None), evidence
@@ -158,7 +160,7 @@ def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Eviden
 _ERROR = re.compile(r"^\| .*?(\w*(?:Error|Exception): .+)$", re.MULTILINE)
 
 
-def _first_error(output: Output) -> str:
+def first_error(output: Output) -> str:
     """The first error that the engine's own log names: what comes after it are its consequences."""
     found = _ERROR.search(output.stdout)
     return f" ({found[1][:200]})" if found else ""
@@ -166,8 +168,17 @@ def _first_error(output: Output) -> str:
 
 def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | None) -> str | None:
     """Mark the release as proven on the node, with what was measured. The reason where that failed."""
-    measured = _measured(step) if evidence else None
-    document = {
+    document = proof_document(turn, step, evidence, running)
+    done = turn.node("confirm", step.service, step.release, stdin=json.dumps(document) + "\n")
+    return f"it proved itself, but the node could not note it: {done.reason}" if done.reason else None
+
+
+def proof_document(
+    turn: Turn, step: Step, evidence: list[Evidence], running: int | None, measured: bool = True
+) -> dict[str, Any]:
+    """proof.json: who looked, and what was found and measured. `measured`: the engine on this node tells its pool."""
+    cache = _measured(step) if evidence and measured else None
+    return {
         "format": 1,
         "release": step.release,
         "run": turn.rollout.id,
@@ -175,12 +186,10 @@ def _confirm(turn: Turn, step: Step, evidence: list[Evidence], running: int | No
         "summary": summary(evidence),
         "evidence": [item.model_dump(mode="json") for item in evidence],
         "running_at_stop": running,
-        "measured": measured,
-        "started": _started(turn, step, measured or {}) if evidence else None,
+        "measured": cache,
+        "started": _started(turn, step, cache or {}) if evidence else None,
         "model_config_sha256": _model_config(turn, step),
     }
-    done = turn.node("confirm", step.service, step.release, stdin=json.dumps(document) + "\n")
-    return f"it proved itself, but the node could not note it: {done.reason}" if done.reason else None
 
 
 def _model_config(turn: Turn, step: Step) -> str | None:
@@ -222,26 +231,32 @@ def _undo(turn: Turn, step: Step, why: str) -> str:
     if back in (None, "none"):
         turn.rollout.stop(f"{story}; nothing served here before, so nothing was restored and the service is stopped")
         return "failed"
-    doubt = _doubt(turn, step, back)
-    if doubt is not None:
-        turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {doubt}")
+    unproven = doubt(turn, step, back)
+    if unproven is not None:
+        turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {unproven}")
         return "failed"
-    turn.rollout.stop(f"{story}; {back} was restored and proved itself{_undrain(turn, step)}")
+    turn.rollout.stop(f"{story}; {back} was restored and proved itself{undrain(turn, step)}")
     return "restored"
 
 
-def _doubt(turn: Turn, step: Step, release: str) -> str | None:
-    """Why a release that was put back does not prove itself, or None. It is asked at its own port, with its own key."""
+def doubt(turn: Turn, step: Step, release: str) -> str | None:
+    """Why a release that was put back does not prove itself, or None. It is asked at its own port, with its own key.
+
+    A part of an engine that another host serves is proven there.
+    """
     node = turn.rollout.survey.plan(step.node, step.service).node
     try:
-        endpoint = read_stored(turn.host, node, step.service, release).endpoint
+        stored = read_stored(turn.host, node, step.service, release)
     except StoredError as error:
         return str(error)
+    if not serves(stored.document):
+        return None
+    endpoint = stored.endpoint
     bad = next((item for item in turn.prove(endpoint, step) if not item.passed), None)
     return f"{bad.probe} found {bad.found}" if bad else None
 
 
-def _undrain(turn: Turn, step: Step) -> str:
+def undrain(turn: Turn, step: Step) -> str:
     """Back into traffic. A failing hook does not undo a proven release; it is told."""
     try:
         if step.policy.undrain:

@@ -23,6 +23,7 @@ _UNITS = (
     "vllm-fleet-boot.service",
     "vllm-fleet-heartbeat@.service",
     "vllm-fleet-heartbeat@.timer",
+    "vllm-fleet-follow@.service",
 )
 _END = "# the end, whole"
 

@@ -1,6 +1,6 @@
 """From a pyinfra state to a Run: observe every node at once, decide, judge, show; refuse before anything changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,10 +139,15 @@ def serving(found: Survey) -> dict[str, frozenset[str]]:
     """Service -> nodes that serve it now with a proven release."""
     nodes: dict[str, set[str]] = {}
     for plan in found.plans:
-        lies = plan.installed
+        lies = plan.installed if plan.serves else None
         if lies and lies.proven and lies.proven == lies.current and lies.unit and lies.unit.active == "active":
             nodes.setdefault(plan.service.name, set()).add(plan.node.name)
     return {service: frozenset(names) for service, names in nodes.items()}
+
+
+def joined(steps: Mapping[str, Sequence[Step]]) -> set[frozenset[str]]:
+    """Nodes that take a step together."""
+    return {frozenset(step.nodes) for own in steps.values() for step in own}
 
 
 def _run(
@@ -175,7 +180,9 @@ def _run(
         report=report_path(invocation),
         removes=removes,
         tidies=tidies,
-        batches=batches(sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep),
+        batches=batches(
+            sorted({*steps, *removes}), invocation.fleet.rollout.batches, serving(found), keep, joined(steps)
+        ),
         apply=lambda rollout, host: _stage(rollout, host, secret),
         again=again,
     )

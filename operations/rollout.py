@@ -25,6 +25,7 @@ from operations import interrupt
 from operations.lock import LockError
 from operations.run import Ready, Run
 from operations.show import console, print_outcome
+from operations.steps import Step
 from operations.survey import Survey
 
 if TYPE_CHECKING:
@@ -130,11 +131,11 @@ def stage(state: "State", host: "Host", rollout: Run) -> bool:
 
 def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool:
     """One host's turn: every service of it that changes. A failure stops the rollout and gives the lock back."""
-    from operations.cycle import LockLost, Turn, roll  # an HTTP client comes with it, which a look alone does not need
+    from operations.cycle import LockLost  # an HTTP client comes with it, which a look alone does not need
 
-    if rollout.stopped:
-        return True
     try:
+        if rollout.stopped:
+            return True
         why = _moved_since(rollout, host.name)
         if why:
             return _failed(rollout, host, why)
@@ -144,7 +145,10 @@ def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool
         for step in rollout.steps.get(host.name, []):
             if rollout.stopped:
                 return True
-            if not roll(Turn(rollout=rollout, host=host, probes=probes), step):
+            done = _roll(state, rollout, host, probes, step)
+            if done is None and rollout.stopped:
+                return True
+            if not done:
                 return _failed(rollout, host, f"{step.node}/{step.service} did not get its new release")
         return True
     except LockLost as error:
@@ -153,6 +157,28 @@ def turn(state: "State", host: "Host", rollout: Run, probes: list[Path]) -> bool
         # pyinfra would print it and give the next host its turn. What is pending here the node undoes by itself.
         _failed(rollout, host, f"{host.name}: {type(error).__name__}: {error}")
         raise
+    finally:
+        rollout.meetings.leave(host.name)
+
+
+def _roll(state: "State", rollout: Run, host: "Host", probes: list[Path], step: Step) -> bool | None:
+    """One step: alone, or with the other hosts of the engine. None: one of these does not come."""
+    from operations.cycle import Turn, roll
+    from operations.together import Part, roll_together
+
+    if len(step.nodes) < 2:
+        return roll(Turn(rollout=rollout, host=host, probes=probes), step)
+    steps = {name: rollout.step(name, step.service) for name in step.nodes}
+    absent = [name for name in step.nodes if steps[name] is None or rollout.hosts.get(name) in state.failed_hosts]
+    if absent:
+        rollout.stop(f"{step.node}/{step.service}: want {', '.join(absent)} beside it, which take no part in this run")
+        return None
+    parts = [
+        Part(Turn(rollout=rollout, host=rollout.hosts[name], probes=probes), there)
+        for name, there in steps.items()
+        if there is not None
+    ]
+    return rollout.meetings.hold(step.service, frozenset(step.nodes), host.name, lambda: roll_together(parts))
 
 
 def _moved_since(rollout: Run, node: str) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gevent.lock import RLock
 
 from operations.lock import Locks
+from operations.meeting import Meetings
 from operations.proof import stored_proof
 from operations.steps import Step
 from operations.survey import Survey
@@ -77,6 +78,7 @@ class Run:
     """When the nodes were last looked at, by the monotonic clock."""
     guard: Any = field(default_factory=RLock, repr=False)
     shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    meetings: Meetings = field(default_factory=Meetings, repr=False)
     locks: Locks = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +95,10 @@ class Run:
             if name not in self.shared:
                 self.shared[name] = work()
             return self.shared[name]
+
+    def step(self, node: str, service: str) -> Step | None:
+        """What this run does to a service on a node; None where it does nothing."""
+        return next((step for step in self.steps.get(node, []) if step.service == service), None)
 
     def stop(self, reason: str) -> None:
         """No host starts its turn after this; the first reason stays."""
@@ -130,7 +136,7 @@ class Run:
             "layout": str(plan.layout),
             "partition": plan.layout.partition_text,
             "release": (serves or "-") if status in NOT_ACTIVATED else self.survey.releases[key].id,
-            "endpoint": f"http://{plan.node.address}:{plan.service.port}",
+            "endpoint": plan.url,
         }
         if status == "unchanged" and plan.installed and plan.installed.proof:
             filled["proof"] = stored_proof(plan.installed.proof)

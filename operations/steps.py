@@ -12,6 +12,7 @@ from fleet.plan import Plan
 from fleet.releases.current import current_document
 from fleet.releases.difference import Change, Kind
 from fleet.releases.release import ENV, PLAN, SECRETS, UNIT, Release
+from fleet.span import serves, span_in
 from probes.evidence import Endpoint
 
 API_KEY = "VLLM_API_KEY"
@@ -32,6 +33,8 @@ class Step:
     old: Installed | None = None
     old_endpoint: Endpoint | None = None
     """Where the requests of what runs now are counted. Its key is not known here: see `operations.stored`."""
+    nodes: tuple[str, ...] = ()
+    """All that run the engine of the release together, the head first; of one alone, that one."""
 
     @property
     def deadline_s(self) -> int:
@@ -58,18 +61,17 @@ def stored_seconds(document: dict[str, Any] | None, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _served_name(argv: list[Any], fallback: str) -> str:
+def _value(argv: list[Any], flag: str, fallback: str) -> str:
     words = list(map(str, argv))
-    if "--served-model-name" in words[:-1]:
-        return words[words.index("--served-model-name") + 1]
-    return fallback
+    return words[words.index(flag) + 1] if flag in words[:-1] else fallback
 
 
 def endpoint_of(node: NodeDeclaration, document: dict[str, Any], key: SecretStr | None) -> Endpoint:
-    """Where the engine of a plan.json answers."""
-    service = str(document.get("service", ""))
-    name = _served_name(document.get("argv") or [], service)
-    return Endpoint(url=f"http://{node.address}:{document.get('port', 8000)}", model=name, api_key=key)
+    """Where the engine of a plan.json answers: on its head, where that is another host."""
+    argv = document.get("argv") or []
+    name = _value(argv, "--served-model-name", str(document.get("service", "")))
+    address = node.address if serves(document) else _value(argv, "--master-addr", node.address)
+    return Endpoint(url=f"http://{address}:{document.get('port', 8000)}", model=name, api_key=key)
 
 
 def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
@@ -77,23 +79,26 @@ def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
     node, service = plan.node, plan.service
     secret = SecretStr(key) if key else None
     before = current_document(plan.installed)
+    before = before if serves(before) else None  # a part that answers nobody has no requests of its own
     return Step(
         node=node.name,
         service=service.name,
         kind=change.kind,
         release=release.id,
-        endpoint=Endpoint(url=f"http://{node.address}:{service.port}", model=service.served_name, api_key=secret),
+        endpoint=Endpoint(url=plan.url, model=service.served_name, api_key=secret),
         policy=service.policy,
         layout=str(plan.layout),
         partition=plan.layout.partition_text if plan.layout else "-",
         old=plan.installed,
         old_endpoint=endpoint_of(node, before, None) if before else None,
+        nodes=plan.nodes,
     )
 
 
 def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: Endpoint) -> Step:
     """The step that brings back the release before: `document` is its plan.json, `endpoint` where it will answer."""
-    now, layout = current_document(lies), document.get("layout") or {}
+    now, layout, span = current_document(lies), document.get("layout") or {}, span_in(document)
+    now = now if serves(now) else None
     partition = layout.get("partition")
     budget = stored_seconds(document, "start_budget_s") or plan.service.policy.start_budget_s
     return Step(
@@ -103,10 +108,11 @@ def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: E
         release=str(lies.previous),
         endpoint=endpoint,
         policy=plan.service.policy.model_copy(update={"start_budget_s": budget}),
-        layout=f"TP{layout.get('tp')}/PP{layout.get('pp')}",
+        layout=f"TP{layout.get('tp')}/PP{layout.get('pp')}" + (f" on {len(span.nodes)} hosts" if span else ""),
         partition=",".join(map(str, partition)) if partition else "-",
         old=lies,
         old_endpoint=endpoint_of(plan.node, now, None) if now else None,
+        nodes=span.nodes if span else (plan.node.name,),
     )
 
 

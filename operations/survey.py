@@ -13,6 +13,8 @@ from fleet.plan import NodeView, Plan, decide
 from fleet.releases.command import unit_name
 from fleet.releases.difference import Change, compare, removals
 from fleet.releases.release import Release, adopted, secrets_mark
+from fleet.releases.tied import as_one, tie, with_hosts_of
+from fleet.span import peer_requests
 from fleet.verdict import Verdict
 from operations import secrets
 from operations.node_script import outdated_support
@@ -73,6 +75,7 @@ def request_for(placement: Placement, key: str, deep: bool = False, audit: bool 
             if s.checkpoint is not None
         ),
         names=placement.names,
+        peers=peer_requests(placement),
         secret_key=key,
         deep=deep,
         audit=audit,
@@ -117,9 +120,11 @@ class Survey:
 
     @cached_property
     def failing(self) -> frozenset[str]:
-        """Nodes with a gate that stops; all of them where a gate about the whole fleet does."""
+        """Nodes with a gate that stops, with all that share an engine with one; every node where a gate of all does."""
         nodes = frozenset(v.node for v in self.verdicts if v.stops)
-        return nodes | frozenset(view.node.name for view in self.views) if EVERYWHERE in nodes else nodes
+        if EVERYWHERE in nodes:
+            return nodes | frozenset(view.node.name for view in self.views)
+        return with_hosts_of(nodes, self.plans)
 
     def work(self, prune: bool) -> tuple[Change, ...]:
         """Changes that this run would make on nodes whose gates pass."""
@@ -145,6 +150,13 @@ def _render(plans: tuple[Plan, ...], secret: Secrets) -> dict[Key, Release]:
             release = adopted(release, plan.installed)
         releases[plan.node.name, plan.service.name] = release
     return releases
+
+
+def _tied(plans: tuple[Plan, ...], secret: Secrets) -> tuple[tuple[Plan, ...], dict[Key, Release]]:
+    """The plans and their releases, those of one engine's hosts tied by a digest: where one changes, all do."""
+    releases = _render(plans, secret)
+    tied = tie(plans, releases)
+    return tied, {**releases, **_render(tuple(plan for plan in tied if plan.span is not None), secret)}
 
 
 def _unread_verdicts(unread: dict[str, str]) -> tuple[Verdict, ...]:
@@ -204,7 +216,7 @@ def survey(
         for view in views
         for service in view.placement.services
     )
-    releases = _render(plans, secret)
+    plans, releases = _tied(plans, secret)
     changes = [
         compare(plan, releases[key], None if plan.node.recording else secrets.digests(secret.of(*key), secret.key))
         for plan in plans
@@ -214,12 +226,18 @@ def survey(
         if view.facts is not None:
             declared = frozenset(service.name for service in view.placement.services)
             changes += removals(view.node.name, view.facts, declared)
+    changes = list(as_one(changes, plans))
     touched = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
     everything = FleetView(
         views=views,
         plans=plans,
         changing=touched if changing else frozenset(),
-        placed=frozenset((p.node.name, service.name) for p in fleet.placements for service in p.services),
+        placed=frozenset(
+            (p.node.name, service.name)
+            for p in fleet.placements
+            for service in p.services
+            if service.nodes is None or p.node.name == service.nodes[0]
+        ),
     )
     return Survey(
         fleet=fleet,

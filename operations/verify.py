@@ -106,7 +106,8 @@ def ask(state: "State", invocation: Invocation) -> Found:
     answers = {**observe(invocation, list(hosts.values()), secret), **silent}
     looked = survey(invocation.fleet, answers, secret, changing=False)
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    chosen = [plan for plan in looked.plans if invocation.overrides.service in (None, plan.service.name)]
+    only = invocation.overrides.service
+    chosen = [plan for plan in looked.plans if only in (None, plan.service.name) and plan.serves]
     by_node: dict[str, list[Plan]] = {}
     for plan in chosen:
         by_node.setdefault(plan.node.name, []).append(plan)

@@ -29,17 +29,25 @@ def _listens_on(host: str) -> tuple[str, ...]:
     return () if host in ("0.0.0.0", "127.0.0.1") else (host,)
 
 
+def _asks(verb: str, plan: Plan) -> str:
+    """A question at the engine's port: of a part without HTTP of its own, at its head."""
+    where = _listens_on(plan.service.host) if plan.span is None or plan.serves else (plan.span.head,)
+    return exec_line((NODE_SCRIPT, verb, str(plan.service.port), *where))
+
+
 def render_unit(plan: Plan) -> str:
     """The systemd unit of a plan."""
     return _template("vllm.service.j2").render(
         node=plan.node,
         service=plan.service,
         layout=plan.layout,
+        span=plan.span,
         state=STATE,
         runtime=RUNTIMES[plan.node.runtime],
         container=container_name(plan.service.name),
         exec_start=exec_line(container_argv(plan)),
-        wait_health=exec_line((NODE_SCRIPT, "wait-health", str(plan.service.port), *_listens_on(plan.service.host))),
+        wait_health=_asks("wait-health", plan),
+        wait_gone=None if plan.serves else _asks("wait-gone", plan),
     )
 
 

@@ -22,6 +22,7 @@ from facts.parse.p2p import parse_p2p
 from facts.parse.refusal import quoted
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_services, parse_units
+from facts.parse.span import parse_span
 from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
@@ -55,6 +56,7 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
     services, services_error = parse_services(sections, [service.name for service in request.services])
     files = _files(sections)
     names, names_error = parse_names(_section(sections, "names"), request.names) if request.names else ({}, None)
+    peers, peers_error = parse_span(_section(sections, "span"), request.peers) if request.peers else ((), None)
     return NodeFacts(
         **host,
         machine=_SYSTEM(_section(sections, "system")),
@@ -83,6 +85,8 @@ def parse_probe(text: str, script: ProbeScript) -> NodeFacts:
             ),
             _section(sections, "delivered") if request.checkpoints else None,
         ),
+        peers=peers,
+        peers_error=peers_error,
         node_script_sha256=files[NODE_SCRIPT].sha256 if NODE_SCRIPT in files else None,
         deep=_deep(sections) if request.deep else None,
         support_files=tuple(file for path, file in sorted(files.items()) if path.startswith(_SUPPORT)),

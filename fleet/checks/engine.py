@@ -8,6 +8,7 @@ from typing import Any
 from fleet.drift import Case, Seen, check
 from fleet.known import Undecidable
 from fleet.nodes.running import Report
+from fleet.span import serves
 
 CACHE = "vllm:cache_config_info"
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -16,7 +17,7 @@ _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 def _answer(case: Case, path: str) -> Report | None:
     """The engine's answer to a path; None where it does not run. Undecidable where it did not answer with 200."""
     engine = case.engine
-    if engine is None:
+    if engine is None or not serves(case.document):
         return None
     report = engine.report(path)
     if report.status != 200:

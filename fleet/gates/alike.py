@@ -1,7 +1,7 @@
 """Are the replicas of a service alike, and enough of them?"""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fleet.gate import FleetView, PlacedFinding, gate
 from fleet.gates.shapes import max_num_seqs
@@ -94,6 +94,12 @@ def _branch(version: str) -> str:
     return version.partition(".")[0]
 
 
+def _serving_nodes(fleet: FleetView, service: str, plans: Iterable[Plan]) -> set[str]:
+    """Nodes of the fleet on which an engine of the service answers: one engine over several hosts is one replica."""
+    placed = {node for node, name in fleet.placed if name == service}
+    return placed | {plan.node.name for plan in plans if plan.serves}
+
+
 @gate(
     "replicas",
     reads="policy.replicas, placement of the service on all nodes of the fleet",
@@ -104,7 +110,7 @@ def replicas(fleet: FleetView) -> list[PlacedFinding]:
     findings = []
     for service, plans in _replicas(fleet).items():
         least = max(plan.service.policy.replicas for plan in plans)
-        nodes = {node for node, name in fleet.placed if name == service} | {plan.node.name for plan in plans}
+        nodes = _serving_nodes(fleet, service, plans)
         if len(nodes) < least:
             got = f"{len(nodes)} ({', '.join(sorted(nodes))})"
             node = plans[0].node.name
@@ -126,7 +132,7 @@ def concurrency(fleet: FleetView) -> list[PlacedFinding]:
         each = [(plan, seqs) for plan in plans if (seqs := max_num_seqs(plan)) is not None]
         if not target or len(each) < len(plans):
             continue
-        nodes = len({node for node, name in fleet.placed if name == service} | {plan.node.name for plan in plans})
+        nodes = len(_serving_nodes(fleet, service, plans))
         most = max(seqs * (plan.layout.dp if plan.layout else 1) for plan, seqs in each)
         if most * nodes > target:
             findings.append(

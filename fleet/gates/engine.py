@@ -21,6 +21,11 @@ OWN_FLAGS = {
     "--numa-bind": "numa_bind",
     "--numa-bind-nodes": "numa_bind",
     "--hf-overrides": "hf_overrides",
+    "--nnodes": "nodes",
+    "--node-rank": "nodes",
+    "--master-addr": "nodes",
+    "--master-port": "master_port",
+    "--headless": "nodes",
     "--config": "the fields of the service",
 }
 OWN_ENV = {

@@ -23,6 +23,8 @@ def _holder(port: Port) -> str:
 def port_free(plan: Plan) -> Finding | None:
     """Nobody listens on the service's port but its own unit."""
     port, facts = plan.service.port, facts_of(plan)
+    if not plan.serves:
+        return None
     if facts.ports_error is not None:
         raise Undecidable(f"port {port} free", f"unknown listeners: {facts.ports_error}", "see ss -ltnp on {node}")
     unit = unit_name(plan.service.name)
@@ -34,10 +36,11 @@ def port_free(plan: Plan) -> Finding | None:
 
 @gate("port-shared", reads="port of each service", remedy="give each service on {node} a port of its own")
 def port_shared(view: NodeView) -> list[Finding]:
-    """No two services of a node declare the same port."""
+    """No two services that answer on a node declare the same port."""
     by_port = defaultdict(list)
     for service in view.placement.services:
-        by_port[service.port].append(service.name)
+        if service.nodes is None or service.nodes[0] == view.node.name:
+            by_port[service.port].append(service.name)
     return [
         Finding(want=f"one service on port {port}", got=" and ".join(sorted(names)))
         for port, names in sorted(by_port.items())

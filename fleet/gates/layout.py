@@ -71,7 +71,8 @@ def gpus_fit(plan: Plan) -> Finding | None:
         return Finding(want=f"gpus: {last}, each once", got=_list(gpus), remedy="correct gpus of {service}")
     if cut.ranks <= len(gpus):
         return None
-    need = f"TP {cut.tp} x PP {cut.pp} x DP {cut.dp} = {cut.ranks}"
+    hosts = f" / {cut.hosts} hosts" if cut.hosts > 1 else ""
+    need = f"TP {cut.tp} x PP {cut.pp} x DP {cut.dp}{hosts} = {cut.ranks}"
     return Finding(want=f"at most {len(gpus)} GPUs ({_list(gpus)})", got=need)
 
 

@@ -39,10 +39,10 @@ def last_replica(fleet: FleetView) -> list[PlacedFinding]:
     findings = []
     for plan in fleet.plans:
         node, service = plan.node.name, plan.service.name
-        if (node, service) not in fleet.changing or not _keeps(plan):
+        if (node, service) not in fleet.changing or not _keeps(plan) or not plan.serves:
             continue
         here = proves(views[node], service) if node in views else None
-        elsewhere = proving[service] - {node}
+        elsewhere = proving[service] - set(plan.nodes)
         if elsewhere or here is False:
             continue
         got = (

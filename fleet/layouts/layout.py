@@ -24,11 +24,13 @@ class Layout(Frozen):
     """Layers of each stage as they will be; None where PP is 1 or the model's layers are unknown."""
     declared_partition: Partition | None = None
     device_order: tuple[int, ...]
+    hosts: int = 1
+    """Nodes that run it together, each with a run of whole stages."""
 
     @property
     def ranks(self) -> int:
-        """GPUs used."""
-        return self.tp * self.pp * self.dp
+        """GPUs used on one node."""
+        return self.tp * self.pp * self.dp // self.hosts
 
     def stage_of(self, rank: int) -> int:
         """Pipeline stage of a rank: TP is the inner dimension, then PP, then DP."""
@@ -36,7 +38,7 @@ class Layout(Frozen):
 
     def __str__(self) -> str:
         text = f"TP{self.tp}/PP{self.pp}" + (f"/DP{self.dp}" if self.dp > 1 else "")
-        return text
+        return text + (f" on {self.hosts} hosts" if self.hosts > 1 else "")
 
     @property
     def partition_text(self) -> str:
@@ -85,9 +87,9 @@ def resolve(
     """
     wanted = wanted_layout(service, choice, unknown)
     gpus = usable_gpus(node, service)
-    order = wanted.device_order
+    order, hosts = wanted.device_order, len(service.nodes or (node.name,))
     if order is None:
-        order = device_order(wiring_of(node, topology), gpus, wanted.tp, wanted.pp, wanted.dp)
+        order = device_order(wiring_of(node, topology), gpus, wanted.tp, wanted.pp // hosts, wanted.dp)
     partition = wanted.partition if wanted.pp > 1 else None
     if partition is None and wanted.pp > 1 and architecture:
         partition = even_partition(architecture.layers, wanted.pp)
@@ -98,4 +100,5 @@ def resolve(
         partition=partition,
         declared_partition=wanted.partition,
         device_order=order,
+        hosts=hosts,
     )

@@ -28,6 +28,14 @@ class ServiceRequest(Frozen):
     """Folders and files of the node that its container sees."""
 
 
+class PeerRequest(Frozen):
+    """Another node of an engine that spans several: its declared address, and the port of the engine's head."""
+
+    name: str
+    address: str
+    port: int
+
+
 class CheckpointRequest(Frozen):
     """A folder that must hold a certain content: the manifest's digest, and the name of its record on the node."""
 
@@ -44,6 +52,7 @@ class ProbeRequest(Frozen):
     checkpoints: tuple[CheckpointRequest, ...] = ()
     names: tuple[str, ...] = ()
     """Of other machines, which the node must resolve."""
+    peers: tuple[PeerRequest, ...] = ()
     sysctls: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     managed: tuple[str, ...] = ()
@@ -224,6 +233,23 @@ class Port(Frozen):
     unit: str | None = None
 
 
+class Peer(Frozen):
+    """What a node knows of another one, of which it was asked: by `getent`, `ip route get`, and a connection."""
+
+    name: str
+    port: int
+    resolved: str | None = None
+    """The IP address that the declared one stands for on this node."""
+    interface: str | None = None
+    """The network interface by which this node reaches it."""
+    source: str | None = None
+    """This node's own address on that way."""
+    answer: str | None = None
+    """`accepted` or `refused`: something at the other end answered; else what stood in the answer's place."""
+    error: str | None = None
+    """What was said where a name or a way was wanted."""
+
+
 class Disk(Frozen):
     """Room of the file system that holds `path`, in bytes."""
 
@@ -313,6 +339,9 @@ class NodeFacts(Frozen):
     disks: tuple[Disk, ...] = ()
     """Of /var/lib/vllm-fleet (or its nearest existing parent) and of the runtime's storage."""
     models: tuple[ModelFolder, ...] = ()
+    peers: tuple[Peer, ...] = ()
+    """Of the nodes with which this one shares an engine."""
+    peers_error: str | None = None
     lock: Lock | None = None
     node_script_sha256: str | None = None
     """Of /usr/local/lib/vllm-fleet/node; None where it is not there."""

@@ -20,6 +20,9 @@ __all__ = [
     "unit_name",
 ]
 
+SERVING_FLAGS = ("--api-server-count",)
+"""A headless engine refuses to start with them (vLLM, `ServeSubcommand.cmd`)."""
+
 
 def container_name(service: str) -> str:
     """The container of a service."""
@@ -39,6 +42,8 @@ def _extra_flags(plan: Plan) -> list[str]:
     """The owner's own flags: true is the bare flag, false its `--no-` form, a list several words, a mapping JSON."""
     words: list[str] = []
     for name, value in plan.service.flags.items():
+        if name in SERVING_FLAGS and not plan.serves:
+            continue
         if isinstance(value, bool):
             words.append(name if value else f"--no-{name[2:]}")
         elif isinstance(value, list):
@@ -63,6 +68,10 @@ def engine_argv(plan: Plan) -> tuple[str, ...]:
         argv += ["--pipeline-parallel-size", str(layout.pp)]
     if layout.dp > 1:
         argv += ["--data-parallel-size", str(layout.dp)]
+    if plan.span is not None:
+        argv += ["--nnodes", str(len(plan.span.nodes)), "--node-rank", str(plan.span.rank)]
+        argv += ["--master-addr", plan.span.head, "--master-port", str(plan.span.port)]
+        argv += [] if plan.serves else ["--headless"]
     argv += ["--max-model-len", str(service.max_model_len), "--kv-cache-dtype", service.kv_cache_dtype]
     argv += ["--gpu-memory-utilization", f"{service.gpu_memory_utilization:g}"]
     if plan.speculative is not None:
@@ -95,6 +104,10 @@ def engine_env(plan: Plan) -> dict[str, str]:
     }
     if layout.pp > 1 and layout.declared_partition is not None:
         env["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, layout.declared_partition))
+    if plan.span is not None:
+        env["VLLM_HOST_IP"] = plan.span.address
+        if plan.span.interface is not None:  # else both would choose one by themselves, docker0 for example
+            env |= dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), plan.span.interface)
     if plan.v2_runner is not None:
         env["VLLM_USE_V2_MODEL_RUNNER"] = "1" if plan.v2_runner else "0"
     return {**env, **plan.service.env}

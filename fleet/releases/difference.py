@@ -12,7 +12,7 @@ from fleet.releases.command import STATE, unit_name
 from fleet.releases.current import capacity_words, current_document
 from fleet.releases.release import ENV, PATCHES, PLAN, SECRETS, UNIT, Release, plan_document
 
-Kind = Literal["none", "create", "update", "repair", "tidy", "start", "remove"]
+Kind = Literal["none", "create", "update", "repair", "tidy", "start", "rejoin", "remove"]
 
 MEANING: dict[Kind, str] = {
     "none": "as declared",
@@ -21,6 +21,7 @@ MEANING: dict[Kind, str] = {
     "repair": "same release, but its files, enablement or secrets on the node differ",
     "tidy": "same release and process; files that no engine reads are put right, nothing restarts",
     "start": "same release, but it does not run",
+    "rejoin": "same release; starts anew with the other hosts of its engine",
     "remove": "no longer declared",
 }
 
@@ -95,6 +96,7 @@ def plan_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, ...]:
     words += _compare("layout", old.get("layout") or {}, new.get("layout") or {})
     words += _compare("flag", flags_of(old.get("argv") or []), flags_of(new.get("argv") or []))
     words += _compare("env", old.get("env") or {}, new.get("env") or {})
+    words += _compare("span", *({k: v for k, v in (d.get("span") or {}).items() if k != "digest"} for d in (old, new)))
     words += _compare("patch", *({p["name"]: p["digest"] for p in d.get("patches") or []} for d in (old, new)))
     container = [
         {word: "" for word in (document.get("command") or [])[: -max(len(document.get("argv") or []) - 1, 1)]}

@@ -59,7 +59,13 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "command": list(container_argv(plan)),
         "policy": plan.service.policy.model_dump(mode="json", include={"start_budget_s", "stop_grace_s"}),
     }
-    if (beat := plan.service.policy.heartbeat) is not None:
+    if plan.span is not None:
+        span = plan.span
+        document["span"] = {"nodes": list(span.nodes), "rank": span.rank, "digest": span.digest}
+        # How this host sees that another is gone; one text, that the node's own script reads without a parser of JSON.
+        looks = f"all_joined {span.port}" if plan.serves else f"head_answers {plan.service.port}"
+        document["follow"] = " ".join((looks, *(span.peers if plan.serves else (span.head,))))
+    if (beat := plan.service.policy.heartbeat) is not None and plan.serves:
         host = EVERYWHERE.get(plan.service.host, plan.service.host)
         # One text, that the node's own script reads without a parser of JSON.
         document["heartbeat"] = f"{host} {plan.service.port} {beat.deadline_s} {beat.misses} {plan.service.served_name}"

@@ -11,6 +11,7 @@ import time
 from . import completions
 from .arguments import Settings
 from .faults import FaultError, Faults
+from .hosts import Hosts
 from .metrics import Load
 from .server import REASONS, Disconnected, Exchange, Pace
 from .startup import VERSION, log, uvicorn
@@ -24,8 +25,15 @@ class Api:
     """Answers each exchange. `stopping` tells whether new completions are refused."""
 
     def __init__(
-        self, settings: Settings, load: Load, faults: Faults, max_model_len: int, environ: dict[str, str]
+        self,
+        settings: Settings,
+        load: Load,
+        faults: Faults,
+        max_model_len: int,
+        environ: dict[str, str],
+        hosts: Hosts,
     ) -> None:
+        self._hosts = hosts
         self._settings = settings
         self._load = load
         self._faults = faults
@@ -122,7 +130,7 @@ class Api:
         if "throttle" in struck:
             raise completions.Refused(429, "too many requests", "TooManyRequestsError")
         with self._load.request(asked.prompt_tokens) as engine:
-            while "hang" in struck:
+            while "hang" in struck or not self._hosts.step():
                 exchange.pause(3600)
             asked.cached_tokens = self._prefixes.take(asked.prompt)
             self._prefill(exchange, asked)

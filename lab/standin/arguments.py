@@ -54,6 +54,11 @@ class Settings:
         self.tp = _int(flags, "tensor-parallel-size", 1)
         self.pp = _int(flags, "pipeline-parallel-size", 1)
         self.dp = _int(flags, "data-parallel-size", 1)
+        self.nnodes = _int(flags, "nnodes", 1)
+        self.node_rank = _int(flags, "node-rank", 0)
+        self.master_addr = _one(flags, "master-addr", "127.0.0.1")
+        self.master_port = _int(flags, "master-port", 29501)
+        self.headless = "headless" in flags
         self.max_num_seqs = _int(flags, "max-num-seqs", 256)
         self.block_size = _int(flags, "block-size", 0)
         self.kv_cache_dtype = _one(flags, "kv-cache-dtype", "auto")
@@ -89,7 +94,16 @@ def parse(argv: list[str]) -> Settings:
     for name, size in (("tensor", settings.tp), ("pipeline", settings.pp), ("data", settings.dp)):
         if size < 1:
             raise UsageError(f"argument --{name}-parallel-size: wanted at least 1, found {size}")
+    _check_nodes(settings)
     return settings
+
+
+def _check_nodes(settings: Settings) -> None:
+    world = settings.tp * settings.pp * settings.dp
+    if settings.nnodes < 1 or world % settings.nnodes:
+        raise UsageError(f"`--nnodes {settings.nnodes}` must evenly divide the total world size ({world}).")
+    if not 0 <= settings.node_rank < settings.nnodes:
+        raise UsageError(f"`--node-rank` must be between 0 and {settings.nnodes - 1}; got {settings.node_rank}.")
 
 
 def _split(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:

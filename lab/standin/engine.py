@@ -19,6 +19,7 @@ from . import startup
 from .api import Api
 from .arguments import Settings, UsageError, parse
 from .faults import FaultError, Faults
+from .hosts import Hosts, follow
 from .metrics import Load
 from .model import check_heads, context_length, read, stages
 from .pool import Pool
@@ -67,6 +68,9 @@ class Engine:
         signal.signal(signal.SIGINT, self._on_signal)
         startup.banner(self._settings)
         try:
+            if self._settings.headless:
+                self._load_weights()
+                follow(self._settings, self._dies)
             self._start()
         except Stopped:
             startup.log("Stopped while starting", level="WARNING")
@@ -82,11 +86,18 @@ class Engine:
         startup.begin(model, settings, max_model_len)
         parts = stages(model.layers, settings.pp, self._environ.get("VLLM_PP_LAYER_PARTITION"))
         pool = Pool(model, settings, parts, max_model_len)
+        hosts = Hosts(settings)
         self._load_weights()
+        hosts.wait()
         startup.loaded(pool, max_model_len, time.monotonic() - began)
         load = Load(settings, pool)
-        self._api = Api(settings, load, self._faults, max_model_len, self._environ)
+        self._api = Api(settings, load, self._faults, max_model_len, self._environ, hosts)
         self._server = server
+
+    def _dies(self, answers: int) -> bool:
+        """Does a headless part die in this answer?"""
+        crash = self._faults.now().get("crash-after")
+        return crash is not None and answers >= crash.amount and self._faults.strikes(crash)
 
     def _load_weights(self) -> None:
         faults = self._faults.now()

@@ -8,7 +8,8 @@ again at every request, so that a running engine can be broken and mended. A mis
     first-completion-500      healthy, but the first completion since the start answers 500
     completion-500            healthy, but every completion answers 500
     hang[:p=P]                healthy, but completions are never answered
-    crash-after:K[:p=P]       dies as soon as the K-th completion is answered, and at each later one if it lived
+    crash-after:K[:p=P]       dies as soon as the K-th completion is answered, and at each later one if it lived;
+                              a headless part of an engine dies in its K-th part of an answer
     loop[:p=P]                answers repeat themselves and stop only at max_tokens
     ramble[:p=P]              answers go on with something new and stop only at max_tokens
     dull[:p=P]                sums, facts and repetitions are wrong

@@ -23,6 +23,7 @@ ENGINE = (
     "completions",
     "engine",
     "faults",
+    "hosts",
     "knowledge",
     "metrics",
     "model",

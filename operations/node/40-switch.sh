@@ -109,9 +109,10 @@ close_podman_database() {
   [[ ! -f $folder/db.sql ]] || chmod go= -- "$folder/db.sql"
 }
 
-verb_activate() { # SERVICE ID DEADLINE_S RUN
-  local unit began=$EPOCHSECONDS code
+bring_to() { # SERVICE ID DEADLINE_S RUN: pending, current and installed; sets UNIT. The process is left as it is.
+  local unit
   unit_of "$1" unit
+  UNIT=$unit
   complete "$1" "$2" || die "release $2 of $1 is not complete on this node; stage it first"
   trap '' HUP PIPE TERM INT # a controller that dies here must not leave half a switch
   service_lock "$1"
@@ -126,6 +127,19 @@ verb_activate() { # SERVICE ID DEADLINE_S RUN
   [[ $FRESH ]] || systemctl reset-failed -- "$unit" 2>/dev/null
   service_unlock
   trap - HUP PIPE TERM INT
+}
+
+# For an engine over several hosts: its old parts must all be gone before the first new one looks for the others.
+verb_switch() { # SERVICE ID DEADLINE_S RUN
+  bring_to "$@"
+  await_job stop "$UNIT" "$3" || die "$UNIT did not stop"
+  result switched "$2"
+}
+
+verb_activate() { # SERVICE ID DEADLINE_S RUN
+  local unit began=$EPOCHSECONDS code
+  bring_to "$@"
+  unit=$UNIT
   await_job restart "$unit" "$3"
   code=$?
   read_line "$STATE/$1/pending"

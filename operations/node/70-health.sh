@@ -28,3 +28,20 @@ verb_wait_health() { # PORT [HOST]
     [[ $pause == 0.2 ]] && pause=0.4 || pause=1
   done
 }
+
+# ExecStartPre of a part without HTTP of its own: it must not join an engine whose head is about to end, for that head
+# counts its parts once, when it starts. Nobody at the head's port: it starts too, or will.
+verb_wait_gone() { # PORT HOST
+  local fd idle line pause=1 said=
+  exec {idle}<> <(:) # never readable: a pause without a process
+  while :; do
+    line=
+    exec {fd}< <({ exec 3<>"/dev/tcp/$2/$1"; } 2>/dev/null && printf 'open\n')
+    IFS= read -r -t 5 -u "$fd" line || kill "$!" 2>/dev/null
+    exec {fd}<&-
+    [[ $line == open ]] || return 0
+    [[ $said ]] || note "an engine still answers at $2:$1; waiting until it is gone"
+    said=1
+    read -r -t "$pause" -u "$idle" line
+  done
+}

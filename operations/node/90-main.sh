@@ -1,8 +1,10 @@
 declare -A VERBS=( # verb -> what it takes; a word in brackets may be left out
-  [stage]="SERVICE ID" [activate]="SERVICE ID SECONDS RUN" [confirm]="SERVICE ID" [verified]="SERVICE ID"
-  [undo]="SERVICE [REASON]" [undo-due]="SERVICE" [heartbeat]="SERVICE" [boot-undo]=""
+  [stage]="SERVICE ID" [switch]="SERVICE ID SECONDS RUN" [activate]="SERVICE ID SECONDS RUN" [confirm]="SERVICE ID" [verified]="SERVICE ID"
+  [undo]="SERVICE [REASON]" [undo-due]="SERVICE" [heartbeat]="SERVICE" [follow]="SERVICE"
+  [boot-undo]=""
   [start]="SERVICE" [stop]="SERVICE" [drop]="SERVICE"
-  [lock]="HOLDER RUN SECONDS" [renew]="RUN SECONDS" [unlock]="RUN" [wait-health]="PORT [HOST]" [measured]="SERVICE"
+  [lock]="HOLDER RUN SECONDS" [renew]="RUN SECONDS" [unlock]="RUN" [wait-health]="PORT [HOST]" [wait-gone]="PORT HOST"
+  [measured]="SERVICE"
 )
 declare -A WORDS=( # what each of these words must look like
   [SERVICE]='^[a-z][a-z0-9-]{0,40}$' [ID]='^[0-9a-f]{16}$' [SECONDS]='^[1-9][0-9]{0,6}$' [PORT]='^[1-9][0-9]{0,4}$'
@@ -29,7 +31,7 @@ check_call() { # VERB ARGUMENTS
     shift
   done
   (($# == 0)) || wrong_call "$verb: want ${VERBS[$verb]}, found also '$1'"
-  [[ $EUID == 0 || $verb == wait-health ]] || die "$verb must run as root, found user $EUID"
+  [[ $EUID == 0 || $verb == wait-* ]] || die "$verb must run as root, found user $EUID"
 }
 
 main() { # [holding RUN] VERB ARGUMENTS: with `holding`, only while the lock of this node is that run's

@@ -35,15 +35,15 @@ NAME = "-".join(filter(None, (os.environ.get("VLLM_FLEET_TEST_LAB", "test"), "re
 
 @pytest.fixture(scope="module")
 def real(engine_fit: None) -> Iterator[Lab]:
-    """One host that has the real engine."""
+    """Two hosts that have the real engine; all but the last tests need one."""
     reason = host.unfit()
     if reason and os.environ.get("CI") == "true":
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
-    booted = command([str(BIN / "fleet"), "lab", "up", "--engine", "vllm-cpu", "-n", "1", "--name", NAME])
+    booted = command([str(BIN / "fleet"), "lab", "up", "--engine", "vllm-cpu", "-n", "2", "--name", NAME])
     assert booted.code == 0, booted.out
-    lab = Lab(NAME, 1, engine="vllm-cpu")
+    lab = Lab(NAME, 2, engine="vllm-cpu")
     yield lab
     if not os.environ.get("VLLM_FLEET_KEEP_LAB"):
         lab.down()
@@ -51,7 +51,7 @@ def real(engine_fit: None) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def site(real: Lab, engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolloutSite]:
-    """A site with that host."""
+    """A site with the first of them."""
     made = RolloutSite(real, tmp_path_factory.mktemp("site"), ("a1",))
     yield made
     if os.environ.get("VLLM_FLEET_KEEP_LAB"):
@@ -129,7 +129,8 @@ ONE_STAGE: list[tuple[str, list[float]]] = []
 
 def test_a_lab_with_the_engine_serves_its_model(site: RolloutSite, engine_python: Path) -> None:
     """The commands of docs/lab.md: the lab's own fleet, one rank."""
-    ran = command([str(BIN / "pyinfra"), "inventory.py", "deploy.py", "-y"], FLEET=str(site.lab.folder / "fleet"))
+    fleet = str(site.lab.folder / "fleet")
+    ran = command([str(BIN / "pyinfra"), "inventory.py", "deploy.py", "-y", "--limit", "a1"], FLEET=fleet)
     proven(site, ran, "TP1/PP1", "-")
     assert pool(site) == predicted(site, 4) == 1_048_576
     ONE_STAGE.append(said(site))
@@ -291,3 +292,84 @@ def test_what_would_apply_to_the_installed_engine_is_told(site: RolloutSite, eng
     assert ran.code == 0, ran.out
     told = json.loads(ran.out)
     assert told["engine"].startswith(venv.DEFAULT) and {row["answer"] for row in told["patches"]} == {"applies"}
+
+
+LOSE = """
+import pathlib
+import subprocess
+
+from probes.evidence import Endpoint, Evidence, Limits
+
+MARK = pathlib.Path({mark!r})
+
+
+def probe(endpoint: Endpoint, limits: Limits) -> Evidence:
+    found = "nothing to do"
+    if MARK.exists():
+        MARK.unlink()
+        found = f"exit {{subprocess.run({command!r}).returncode}} of the kill"
+    return Evidence(probe="lose-a-host", passed=True, wanted="a host less", found=found, seconds=0)
+"""
+"""Kills the part of the engine on the other host, between two probes of a proof; once."""
+
+
+@pytest.fixture(scope="module")
+def pair(real: Lab, site: RolloutSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolloutSite]:
+    """A site with both hosts, after the tests of one."""
+    names = tuple(node.name for node in real.nodes)
+    made = RolloutSite(real, tmp_path_factory.mktemp("pair"), names)
+    made.waivers = [{"gate": "hosts-gpus", "reason": "a lab has one node of each kind; the engine runs on CPUs"}]
+    probes = made.fleet / "probes"
+    probes.mkdir()
+    mark = made.root / "lose"
+    words = [*real.ssh_command(names[1]), "--", "podman", "kill", "vllm-tiny"]
+    (probes / "lose_a_host.py").write_text(LOSE.format(mark=str(mark), command=words))
+    yield made
+    if not os.environ.get("VLLM_FLEET_KEEP_LAB"):
+        real.ssh(names[1], f"[ ! -x {NODE_SCRIPT} ] || {NODE_SCRIPT} drop tiny", timeout=60)
+
+
+def over_both(pair: RolloutSite, **settings: Any) -> dict[str, Any]:
+    return {"nodes": list(pair.nodes), "layout": {"tp": 1, "pp": 2, "partition": [3, 1]}, **settings}
+
+
+def test_one_engine_over_two_hosts_gives_the_same_answer(pair: RolloutSite, engine_python: Path) -> None:
+    ran = rolled(pair, engine_python, **over_both(pair))
+    assert ran.code == 0, ran.out[-4000:]
+    for node in pair.nodes:
+        state = pair.state(node, "tiny")
+        assert state["current"] == state["proven"] and state["active"] == "active"
+        argv, env = pair.engine(node, "tiny")
+        assert argv == pair.plan(node, "tiny")["argv"]
+        assert ("--headless" in argv) == (node == pair.nodes[1])
+        assert env["VLLM_HOST_IP"] == pair.lab.node(node).address
+    assert pool(pair) == predicted(pair, 3, 1) == 1_398_016
+    text, logprobs = said(pair)
+    assert text == ONE_STAGE[0][0]
+    assert logprobs == pytest.approx(ONE_STAGE[0][1], abs=0.02)
+
+
+def test_a_second_run_of_an_engine_over_two_hosts_changes_nothing(pair: RolloutSite) -> None:
+    before = pair.marks()
+    ran = pair.deploy()
+    assert ran.code == 0 and "Nothing to change" in ran.plain, ran.out[-4000:]
+    assert pair.marks() == before
+    audit = pair.pyinfra("audit.py")
+    assert audit.code == 0, audit.out[-4000:]
+
+
+def test_a_dead_host_fails_the_proof_and_the_old_engine_comes_back_on_both(
+    pair: RolloutSite, engine_python: Path
+) -> None:
+    before = {node: pair.state(node, "tiny") for node in pair.nodes}
+    (pair.root / "lose").touch()
+    service = hosts.service("sha256:" + "0" * 64, engine_python)
+    policy = {**service["policy"], "proof": ["completion", "lose_a_host", "completion"], "proof_s": 20}
+    ran = rolled(pair, engine_python, **over_both(pair, max_model_len=512, policy=policy))
+    assert ran.code == 1, ran.out[-4000:]
+    assert "lose-a-host passed" in ran.plain and "exit 0 of the kill" in ran.plain, ran.out[-4000:]
+    assert "completion: want an answer, found" in ran.plain, ran.out[-4000:]
+    assert "was restored and proved itself" in ran.plain, ran.out[-4000:]
+    after = {node: pair.state(node, "tiny") | {"pid": ""} for node in pair.nodes}
+    assert after == {node: state | {"pid": ""} for node, state in before.items()}
+    assert said(pair)[0] == " tiny."

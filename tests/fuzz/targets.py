@@ -27,6 +27,7 @@ from facts.parse.p2p import parse_p2p
 from facts.parse.probe import parse_probe, read_models, read_mounts
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import PartError, parse_files, parse_secrets, parse_services, parse_units
+from facts.parse.span import parse_span
 from facts.parse.start_log import parse_start
 from facts.parse.system import parse_system
 from facts.parse.tensors import parse_indexers
@@ -40,7 +41,7 @@ from fleet.model.agreement import disagreement
 from fleet.model.checkpoint import parse_lines
 from fleet.model.shape import ModelError
 from fleet.model.sharding import cuts
-from fleet.nodes.node import ModelFolder, ProbeRequest, ServiceRequest
+from fleet.nodes.node import ModelFolder, PeerRequest, ProbeRequest, ServiceRequest
 from fleet.nodes.running import Report
 from fleet.plan import NodeView, decide
 from tests.fleet import builders, cases
@@ -135,6 +136,18 @@ def peers(text: str) -> None:
     rows, error = parse_p2p(section(text))
     told(error, text, rows)
     assert {len(row) for row in rows} <= {len(rows)}
+
+
+@target("host")
+def span(text: str) -> None:
+    """Of every peer that was asked for, what was told or why nothing is known."""
+    asked = (PeerRequest(name="a2", address="a2.example", port=29501),)
+    way = "route 192.0.2.2 dev ens1 src 192.0.2.1 uid 0"
+    for whole in (text, f"peer a2 29501\nresolved {text}\n{way}", f"peer a2 29501\nresolved 192.0.2.2\nroute {text}"):
+        found, error = parse_span(section(whole), asked)
+        told(error, whole, found)
+        for peer in found:
+            assert peer.error or (peer.resolved and peer.interface and peer.source)
 
 
 @target("system")

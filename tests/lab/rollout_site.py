@@ -43,6 +43,7 @@ class RolloutSite:
     services: dict[str, Any] = field(default_factory=dict)
     """Placed on every node of the site unless `on` says otherwise."""
     rollout: dict[str, Any] = field(default_factory=dict)
+    waivers: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         written = self.lab.write_inventory(self.root / "all-nodes")
@@ -82,7 +83,8 @@ class RolloutSite:
         rollout = {"batches": [1, "100%"], "min_free_gib": 0.1, **self.rollout}
         short = any(service["policy"]["start_budget_s"] < 20 for service in self.services.values())
         waiver = {"gate": "start-budget", "reason": "the stand-in reads nothing of its checkpoint"}
-        (data / "all.yaml").write_text(yaml.safe_dump({"rollout": rollout, "waivers": [waiver] if short else []}))
+        waivers = [*self.waivers, *([waiver] if short else [])]
+        (data / "all.yaml").write_text(yaml.safe_dump({"rollout": rollout, "waivers": waivers}))
         (data / "lab.yaml").write_text(yaml.safe_dump({"services": self.services}))
 
     def environment(self, **more: str) -> dict[str, str]:
