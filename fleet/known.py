@@ -7,7 +7,7 @@ from fleet.layouts.layout import Layout
 from fleet.model.architecture import Architecture
 from fleet.model.checkpoint import Checkpoint
 from fleet.nodes.machine import Machine
-from fleet.nodes.node import NodeFacts
+from fleet.nodes.node import Gpu, NodeFacts
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 
@@ -27,6 +27,15 @@ def facts_of(subject: NodeView | Plan) -> NodeFacts:
     if subject.facts is None:
         raise Undecidable("the node's answer to the probe", "none", "make {node} answer over SSH")
     return subject.facts
+
+
+def gpus_of(subject: NodeView | Plan) -> tuple[Gpu, ...]:
+    """Every GPU that nvidia-smi listed, also one that complains. Raises Undecidable where it lists none of them."""
+    nvidia, count = facts_of(subject).nvidia, subject.node.gpus.count
+    if not nvidia.gpus and count:
+        said = "; ".join(line.strip() for line in (nvidia.error or "an empty list").splitlines() if line.strip())
+        raise Undecidable(f"{count} GPUs", f"none ({said})", "see nvidia-smi on {node}")
+    return nvidia.gpus
 
 
 def machine_of(subject: NodeView | Plan) -> Machine:

@@ -8,6 +8,9 @@ from facts.script import ProbeScript
 from fleet.nodes.bare import Entry, MachineFacts
 
 SECTIONS = ("services", "files", "units", "secrets", "bare")
+_ENTRY = re.compile(
+    r"([0-7]{1,4})_(\S+?:\S+?)_((?:regular|directory|symbolic|character|block|fifo|socket)[a-z_]*) (/.*)"
+)
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)+")
 
 
@@ -56,7 +59,7 @@ def read_bare(section: Section) -> MachineFacts:
         docker_knows_nvidia="dockernvidia" in told,
         sysctl=dict(line.split(" ", 1) for line in told.get("sysctl", []) if " " in line),
         users=frozenset(told.get("user", [])),
-        entries=dict(_entry(line, sums) for line in told.get("entry", []) if " /" in line),
+        entries=dict(_entry(match, sums) for line in told.get("entry", []) if (match := _ENTRY.fullmatch(line))),
         reboot=_first(told, "reboot"),
     )
 
@@ -75,9 +78,8 @@ def _units(lines: list[str]) -> dict[str, str]:
     return {pair[0].removesuffix(".service"): pair[1] for pair in pairs if len(pair) == 2}
 
 
-def _entry(line: str, sums: dict[str, str]) -> tuple[str, Entry]:
-    told, _, path = line.partition(" ")
-    mode, owner, kind = told.split("_", 2)
+def _entry(match: re.Match[str], sums: dict[str, str]) -> tuple[str, Entry]:
+    mode, owner, kind, path = match.groups()
     return path, Entry(mode, owner, kind.replace("_", " "), sums.get(path))
 
 

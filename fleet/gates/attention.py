@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fleet.engines.backends import LATENT, PLAIN, SPARSE, Backend, backends_of, nearest
 from fleet.engines.catalogs import catalog_of
 from fleet.gate import gate
-from fleet.known import Undecidable, config_of, facts_of, layout_of
+from fleet.known import Undecidable, config_of, gpus_of, layout_of
 from fleet.plan import Plan
 from fleet.verdict import Finding
 
@@ -20,7 +20,7 @@ PATCHED_BELOW = 9
 def capabilities(plan: Plan) -> dict[str, list[int]]:
     """Compute capability -> the service's GPUs that have it. Raises Undecidable where a GPU does not tell."""
     used, found = set(layout_of(plan).device_order), dict[str, list[int]]()
-    for gpu in facts_of(plan).nvidia.gpus:
+    for gpu in gpus_of(plan):
         if gpu.index not in used:
             continue
         if _CAPABILITY.fullmatch(gpu.compute_cap or "") is None:

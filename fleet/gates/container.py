@@ -90,8 +90,10 @@ def mounts(plan: Plan) -> list[Finding]:
 def undeclared_service(view: NodeView) -> list[Finding]:
     """No service that is no longer declared runs on GPUs of one that is. One that runs on others: a warning."""
     declared = {service.name for service in view.placement.services}
-    findings = []
-    for lies in facts_of(view).services:
+    facts, findings = facts_of(view), []
+    if facts.services_error is not None:
+        raise Undecidable("the services that lie on the node", facts.services_error)
+    for lies in facts.services:
         if lies.name in declared or lies.unit is None or lies.unit.active in ("inactive", "failed"):
             continue
         taken, wanted = _gpus_of(lies), _wanted(view)

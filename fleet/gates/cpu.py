@@ -54,14 +54,15 @@ def cpu_affinity(view: NodeView) -> list[Finding]:
 def numa_nodes(view: NodeView) -> list[Finding]:
     """Each GPU's NUMA node is one of the kernel's, and has CPUs."""
     facts = facts_of(view)
-    if view.node.gpus.count == 0 or facts.topology is None:  # without a topology `numa` fails
+    if view.node.gpus.count == 0:
         return []
+    topology = told(facts.topology, "the NUMA node of each GPU", facts.topology_error or "no topology")
     if facts.numa_error is not None:
         raise Undecidable("the kernel's NUMA nodes", facts.numa_error)
     with_cpus = {node.id for node in facts.numa if node.cpus}
     return [
         Finding(want=f"NUMA node {_text(with_cpus)} for GPU {gpu}", got=f"{node}, which has no CPUs here")
-        for gpu, node in enumerate(facts.topology.numa)
+        for gpu, node in enumerate(topology.numa)
         if node is not None and node not in with_cpus
     ]
 

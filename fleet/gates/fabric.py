@@ -5,7 +5,7 @@ import re
 from fleet.gate import gate
 from fleet.gates.gpu_state import NOT_THERE
 from fleet.gates.links import deep_of
-from fleet.known import Undecidable, facts_of, machine_of
+from fleet.known import Undecidable, facts_of, gpus_of, machine_of
 from fleet.plan import NodeView
 from fleet.verdict import Finding
 
@@ -19,7 +19,7 @@ from fleet.verdict import Finding
 def fabric(view: NodeView) -> list[Finding]:
     """Behind an NVLink switch the fabric is ready: GPUs that tell of one say Completed, Success."""
     nvidia, findings = facts_of(view).nvidia, []
-    for gpu in nvidia.gpus:
+    for gpu in gpus_of(view):
         state, status = gpu.told.get("fabric.state"), gpu.told.get("fabric.status")
         if state is None and gpu.problem is None and "fabric.state" not in nvidia.missing_fields:
             raise Undecidable(f"fabric.state of GPU {gpu.index}", "nothing")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from fleet.gate import gate
-from fleet.known import Undecidable, facts_of, layout_of
+from fleet.known import Undecidable, facts_of, gpus_of, layout_of
 from fleet.nodes.node import BUSY_MIB, Gpu, GpuProcess
 from fleet.plan import NodeView, Plan
 from fleet.releases.command import unit_name
@@ -21,10 +21,10 @@ _RECOVERY_SINCE = 580
 
 def _cells(view: NodeView, field: str) -> Iterator[tuple[Gpu, str]]:
     """Each GPU with what it tells of this field. Raises Undecidable where the driver does not know the field."""
-    nvidia = facts_of(view).nvidia
-    if nvidia.gpus and field in nvidia.missing_fields:
+    nvidia, gpus = facts_of(view).nvidia, gpus_of(view)
+    if gpus and field in nvidia.missing_fields:
         raise Undecidable(f"{field} of each GPU", f"a driver ({nvidia.driver}) that has no such field")
-    for gpu in nvidia.gpus:
+    for gpu in gpus:
         cell = gpu.told.get(field)
         if cell is not None and cell not in NOT_THERE:
             yield gpu, cell
@@ -63,7 +63,7 @@ def gpu_recovery(view: NodeView) -> list[Finding]:
 def mig(view: NodeView) -> list[Finding]:
     """No GPU is in MIG mode, nor will be after its next reset: an engine is given whole GPUs."""
     findings = []
-    for gpu in facts_of(view).nvidia.gpus:
+    for gpu in gpus_of(view):
         if gpu.mig not in (None, "Disabled", *NOT_THERE):
             findings.append(Finding(want="MIG off", got=f"{gpu.mig} on GPU {gpu.index}"))
     return findings or _one_of(view, "mig.mode.pending", ("Disabled",))
@@ -171,7 +171,7 @@ def gpu_free(plan: Plan) -> list[Finding]:
     nvidia, own = facts_of(plan).nvidia, unit_name(plan.service.name)
     used = set(layout_of(plan).device_order)
     findings = []
-    for gpu in nvidia.gpus:
+    for gpu in gpus_of(plan):
         if gpu.index not in used or gpu.problem is not None:
             continue
         if gpu.memory_used_mib is None:
@@ -194,7 +194,7 @@ def gpus_alike(plan: Plan) -> Finding | None:
     """All GPUs of one instance are of one model with one size of memory."""
     used = set(layout_of(plan).device_order)
     kinds: dict[str, list[str]] = {}
-    for gpu in facts_of(plan).nvidia.gpus:
+    for gpu in gpus_of(plan):
         if gpu.index in used and (gpu.name is not None or gpu.problem is None):  # else gpu-model says so
             kinds.setdefault(f"{gpu.name or 'no name'} {gpu.memory_mib or '?'} MiB", []).append(str(gpu.index))
     if len(kinds) < 2:

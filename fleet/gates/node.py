@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from fleet.gate import gate
-from fleet.known import Undecidable, facts_of
+from fleet.known import Undecidable, facts_of, gpus_of
 from fleet.nodes.node import Gpu, Nvidia
 from fleet.nodes.topology import Topology
 from fleet.plan import NodeView
@@ -29,14 +29,6 @@ def _complaints(nvidia: Nvidia) -> list[str]:
     told = {_one_line(gpu.problem or "") for gpu in nvidia.gpus}
     error = _one_line(nvidia.error or "")
     return texts + ([f'nvidia-smi: "{error}"'] if error and error not in told else [])
-
-
-def _gpus(view: NodeView) -> tuple[Gpu, ...]:
-    """All GPUs that nvidia-smi listed; not one where some were declared is no answer at all."""
-    nvidia = facts_of(view).nvidia
-    if not nvidia.gpus and view.node.gpus.count:
-        raise Undecidable(f"{view.node.gpus.count} GPUs", f"none ({'; '.join(_complaints(nvidia)) or 'an empty list'})")
-    return nvidia.gpus
 
 
 def _grouped(values: Iterable[tuple[int, str]]) -> str:
@@ -68,7 +60,7 @@ def gpu_count(view: NodeView) -> Finding | None:
 def gpu_model(view: NodeView) -> Finding | None:
     """Every GPU has the declared name, letter by letter, also one that complains."""
     want = view.node.gpus.model
-    other = [(gpu.index, gpu.name or "no name") for gpu in _gpus(view) if gpu.name != want]
+    other = [(gpu.index, gpu.name or "no name") for gpu in gpus_of(view) if gpu.name != want]
     return Finding(want=f"{want} on every GPU", got=_grouped(other)) if other else None
 
 
@@ -83,7 +75,7 @@ def gpu_memory(view: NodeView) -> Finding | None:
     want = view.node.gpus.memory_mib
     other = [
         (gpu.index, "an unknown size" if gpu.memory_mib is None else f"{gpu.memory_mib} MiB")
-        for gpu in _gpus(view)
+        for gpu in gpus_of(view)
         if (gpu.name is not None or gpu.problem is None)
         and (gpu.memory_mib is None or abs(gpu.memory_mib - want) > want * MEMORY_TOLERANCE)
     ]

@@ -8,7 +8,7 @@ from fleet.declaration import Waiver
 from fleet.gate import EVERYWHERE, FleetView, PlacedFinding, catalogue, evaluate, gate, not_asked
 from fleet.gate_page import markdown
 from fleet.known import Undecidable
-from fleet.nodes.node import Nvidia
+from fleet.nodes.node import Deep, NodeFacts, Nvidia, Runtime
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding, Verdict
 from tests.fleet import builders
@@ -41,6 +41,29 @@ def test_a_serving_node_passes_every_gate_without_a_warning() -> None:
     port = builders.listening(unit="vllm-glm.service")
     verdicts = evaluate(fleet_with(told=facts(services=(installed(),), ports=(port,))))
     assert [str(verdict) for verdict in verdicts if verdict.status != "pass"] == []
+
+
+ASKS_NOTHING = {
+    *("replicas-driver", "kv-cache-gpu", "pp-evidence", "target-requests", "dev-char", "numa-bind"),
+    *("attention-backend", "mounts", "p2p-far", "delivery-room", "peer-names", "peermem", "checkpoint-verified"),
+}
+"""Gates that have nothing to judge here: nothing is declared that they are about, or `driver` says what is missing."""
+
+
+def test_a_node_that_could_tell_nothing_passes_no_gate_that_needs_its_facts() -> None:
+    blank = NodeFacts(
+        hostname="a1",
+        now=1,
+        nvidia=Nvidia(error="wings"),
+        runtime=Runtime(name="podman", error="wings"),
+        deep=Deep(nvlinks_error="wings", p2p_error="wings", versions_error="wings"),
+        **{f"{part}_error": "wings" for part in ("services", "ports", "numa", "topology", "sources")},
+    )
+    verdicts = evaluate(fleet_with(told=blank))
+    told = {verdict.gate for verdict in verdicts if verdict.status != "pass"}
+    left = {one.name for one in catalogue() if one.needs_facts and not one.name.startswith("hosts-")} - told
+    assert left == ASKS_NOTHING, "those of an engine over several hosts have nothing to judge on one"
+    assert not any("could not decide" in verdict.got for verdict in verdicts)
 
 
 def test_every_gate_has_an_example_that_fails_or_warns() -> None:

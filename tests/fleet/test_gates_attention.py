@@ -75,7 +75,7 @@ def test_what_is_not_known_does_not_pass() -> None:
     fails("kv-cache-gpu", on("9.0", engine="0.99.0"), "want an engine version with a catalog, found 0.99.0")
     fails("kv-cache-gpu", fleet_with(config=None, image=STOCK), "want config.json")
     gone = fleet_with(told=facts(LLAMA, nvidia=Nvidia(gpus=(), driver="580.95.05")), image=STOCK, layout={"tp": 8})
-    fails("kv-cache-gpu", gone, "found none of these GPUs")
+    fails("kv-cache-gpu", gone, "want 8 GPUs, found none (an empty list)")
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ _AGAIN = "rm /usr/local/bin/nvidia-ctk"
 def _toolkit(version: str) -> str:
     """NVIDIA's toolkit as far as its version goes."""
     program = f"#!/bin/sh\necho NVIDIA Container Toolkit CLI version {version}\n"
-    return f"printf %s '{program}' >/usr/local/bin/nvidia-ctk; chmod 755 /usr/local/bin/nvidia-ctk"
+    return f"printf '{program}' >/usr/local/bin/nvidia-ctk; chmod 755 /usr/local/bin/nvidia-ctk"
 
 
 @pytest.mark.parametrize(
