@@ -57,9 +57,11 @@ def read_bare(section: Section) -> MachineFacts:
         nvswitch="nvswitch" in told,
         without_char_link=tuple(told.get("nochar", [])),
         docker_knows_nvidia="dockernvidia" in told,
+        podman=next((match[0] for line in told.get("podman", []) if (match := _VERSION.search(line))), None),
         sysctl=dict(line.split(" ", 1) for line in told.get("sysctl", []) if " " in line),
         users=frozenset(told.get("user", [])),
         entries=dict(_entry(match, sums) for line in told.get("entry", []) if (match := _ENTRY.fullmatch(line))),
+        gpu_processes=tuple(told.get("gpuapp", [])),
         reboot=_first(told, "reboot"),
     )
 

@@ -15,6 +15,7 @@ section_bare() {
     for name in podman docker nvidia-smi nvidia-ctk nv-fabricmanager rsync curl; do
         type -P "$name" >/dev/null && printf 'program %s\n' "$name"
     done
+    type -P podman >/dev/null && printf 'podman %s\n' "$(run podman --version 2>/dev/null)"
     bare_units
     bare_driver
     for name in "${sysctls[@]}"; do
@@ -62,6 +63,8 @@ bare_driver() {
     disk=$(run modinfo -F version nvidia 2>/dev/null) && [[ $disk ]] && printf 'disk %s\n' "$disk"
     if type -P nvidia-smi >/dev/null; then
         run nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader 2>&1 | sed 's/^/smi /'
+        run nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits 2>/dev/null \
+            | sed -n 's/^[0-9A-Fa-f:.]*, \([0-9]\+, [^,]*\),.*/gpuapp \1/p'
     fi
     for file in /etc/cdi/nvidia.yaml /etc/cdi/nvidia.json /var/run/cdi/nvidia.yaml /run/cdi/nvidia.yaml; do
         [[ -f $file ]] || continue

@@ -46,12 +46,22 @@ class MachineFacts(Frozen):
     nvswitch: bool = False
     without_char_link: tuple[str, ...] = ()
     docker_knows_nvidia: bool = False
+    podman: str | None = None
+    """Its version."""
     sysctl: dict[str, str] = {}
     users: frozenset[str] = frozenset()
     entries: dict[str, Entry] = {}
     reboot: str | None = None
     running: frozenset[str] = frozenset()
     """Services of ours whose engine runs."""
+    gpu_processes: tuple[str, ...] = ()
+    """`PID, NAME` of everything that has a GPU open, whoever started it."""
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """What a change of the driver or a reboot would end."""
+        others = (f"process {one.replace(', ', ' (', 1)})" for one in self.gpu_processes)
+        return tuple(sorted(self.running)) or tuple(others)
 
     @property
     def os(self) -> str:

@@ -3,59 +3,22 @@
 A node that conforms needs none. Each step becomes one operation of pyinfra; none of them touches a running engine.
 """
 
-import fnmatch
-import hashlib
+import re
 from collections.abc import Iterable
-from typing import Literal
 
 from fleet.declaration import NodeDeclaration
-from fleet.frozen import Frozen
 from fleet.nodes.bare import SUPPORTED, MachineFacts
+from fleet.nodes.driver import CDI_UNIT, NEEDRESTART, UNATTENDED, driver, gpus
 from fleet.nodes.host import AptSource, HostDeclaration
+from fleet.nodes.step import Bootstrap, Needs, Refusal, Step
 
 LIMITS = "/etc/security/limits.d/90-vllm-fleet.conf"
 SYSCTL = "/etc/sysctl.d/90-vllm-fleet.conf"
-UNATTENDED = "/etc/apt/apt.conf.d/52vllm-fleet"
-CDI = "/etc/cdi/nvidia.yaml"
-CDI_UNIT = "/etc/systemd/system/vllm-fleet-cdi.service"
 RUNTIME_PACKAGES = {"podman": "podman", "docker": "docker.io"}
-
-Kind = Literal["file", "update", "install", "hold", "unit", "user", "folder", "command", "reboot"]
-
-
-class Step(Frozen):
-    """One thing to do. What a field means depends on the kind."""
-
-    kind: Kind
-    name: str
-    """For people: what becomes so."""
-    path: str = ""
-    text: str = ""
-    mode: str = "644"
-    owner: str = "root"
-    packages: tuple[str, ...] = ()
-    """With `=VERSION` where one is declared."""
-    command: tuple[str, ...] = ()
-
-
-class Refusal(Frozen):
-    """Why this node cannot be brought there: what was wanted, what was found, what helps."""
-
-    want: str
-    got: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"want {self.want}, found {self.got}; {self.remedy}"
-
-
-class Bootstrap(Frozen):
-    """What a node needs, what it cannot be given, and what an operator must know."""
-
-    node: str
-    steps: tuple[Step, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    notes: tuple[str, ...] = ()
+LEAST_PODMAN = (4, 1)
+"""The first that knows `--device nvidia.com/gpu=N` (CDI; NVIDIA's container toolkit, "Support for CDI")."""
+OLD_PODMAN = {("ubuntu", "22.04"): "3.4.4"}
+"""Systems whose own podman is older."""
 
 
 def wanted_files(host: HostDeclaration, keys: dict[str, str], support: dict[str, tuple[str, str]]) -> dict[str, str]:
@@ -101,31 +64,6 @@ def sysctl_settings(host: HostDeclaration) -> dict[str, str]:
     return settings | ({"vm.nr_hugepages": str(host.hugepages_2mib)} if host.hugepages_2mib else {})
 
 
-class _Plan:
-    """Collects the steps of one node, in the order in which they must come."""
-
-    def __init__(self, node: NodeDeclaration, host: HostDeclaration, facts: MachineFacts) -> None:
-        self.node, self.host, self.facts = node, host, facts
-        self.steps: list[Step] = []
-        self.refused: list[Refusal] = []
-        self.notes: list[str] = []
-
-    def file(self, path: str, text: str, name: str, mode: str = "644") -> bool:
-        """A whole file; true where it must be written."""
-        there, digest = (
-            self.facts.entries.get(path),
-            hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(),
-        )
-        if there is not None and (there.mode, there.owner, there.sha256) == (mode, "root:root", digest):
-            return False
-        self.steps.append(Step(kind="file", name=name, path=path, text=text, mode=mode))
-        return True
-
-    def command(self, name: str, *words: str) -> None:
-        """Words that are run on the node."""
-        self.steps.append(Step(kind="command", name=name, command=words))
-
-
 def decide(
     node: NodeDeclaration,
     host: HostDeclaration,
@@ -135,7 +73,7 @@ def decide(
     units: dict[str, str],
 ) -> Bootstrap:
     """What this node still needs. `keys`: source -> text of its key; `units`: our unit files by path."""
-    plan = _Plan(node, host, facts)
+    plan = Needs(node, host, facts)
     if (facts.os_id, facts.os_version) not in SUPPORTED or not facts.systemd:
         known = ", ".join(" ".join(one) for one in sorted(SUPPORTED))
         got = f"{facts.os}{'' if facts.systemd else ' without systemd'}"
@@ -144,8 +82,8 @@ def decide(
     _user_and_folders(plan)
     _sources(plan, keys)
     _packages(plan)
-    _driver(plan)
-    _gpus(plan, units)
+    driver(plan)
+    gpus(plan, units)
     _limits(plan, wanted_files(host, keys, support))
     for path, (mode, text) in support.items():
         plan.file(path, text, f"Put {path} in place, with which the node undoes by itself", mode)
@@ -156,7 +94,7 @@ def decide(
     return Bootstrap(node=node.name, steps=tuple(plan.steps), refused=tuple(plan.refused), notes=tuple(plan.notes))
 
 
-def _user_and_folders(plan: _Plan) -> None:
+def _user_and_folders(plan: Needs) -> None:
     user = plan.host.user
     if user is not None and user not in plan.facts.users:
         plan.steps.append(Step(kind="user", name=f"Make the system user {user}", path=user))
@@ -166,7 +104,7 @@ def _user_and_folders(plan: _Plan) -> None:
             plan.steps.append(Step(kind="folder", name=f"Make {path}", path=path, mode="755", owner=user or "root"))
 
 
-def _sources(plan: _Plan, keys: dict[str, str]) -> None:
+def _sources(plan: Needs, keys: dict[str, str]) -> None:
     changed = False
     for name, source in plan.host.apt.items():
         key = key_path(name, keys[name])
@@ -181,7 +119,7 @@ def _sources(plan: _Plan, keys: dict[str, str]) -> None:
         plan.steps.append(Step(kind="update", name="Read the package lists"))
 
 
-def _missing(plan: _Plan) -> list[str]:
+def _missing(plan: Needs) -> list[str]:
     """Packages to install: those whose work nothing on the node does yet, under whatever name."""
     facts, host = plan.facts, plan.host
     wanted = [name for name in host.packages if name not in facts.packages]
@@ -195,7 +133,25 @@ def _missing(plan: _Plan) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _packages(plan: _Plan) -> None:
+def _podman_is_new_enough(plan: Needs) -> None:
+    if plan.node.runtime != "podman" or not plan.node.gpus.count:
+        return
+    facts, host = plan.facts, plan.host
+    want = f"podman {'.'.join(map(str, LEAST_PODMAN))} or newer, which can give a container its GPUs (CDI)"
+    remedy = "declare an archive of a newer one in host.apt, or `runtime: docker` for the node"
+    if "podman" in facts.programs:
+        found = re.match(r"(\d+)\.(\d+)", facts.podman or "")
+        if found is None or (int(found[1]), int(found[2])) < LEAST_PODMAN:
+            plan.refused.append(Refusal(want=want, got=facts.podman or "one that tells no version", remedy=remedy))
+    elif old := OLD_PODMAN.get((facts.os_id or "", facts.os_version or "")):
+        package = host.runtime_package or RUNTIME_PACKAGES["podman"]
+        others = [source.pin for source in host.apt.values()]
+        if not any(not pin or package in pin or "*" in pin for pin in others):
+            plan.refused.append(Refusal(want=want, got=f"{old} in the archive of {facts.os}", remedy=remedy))
+
+
+def _packages(plan: Needs) -> None:
+    _podman_is_new_enough(plan)
     if missing := _missing(plan):
         plan.steps.append(Step(kind="install", name=f"Install {', '.join(missing)}", packages=tuple(missing)))
     host, facts = plan.host, plan.facts
@@ -205,107 +161,7 @@ def _packages(plan: _Plan) -> None:
         plan.steps.append(Step(kind="unit", name="Run docker", packages=("docker.service",)))
 
 
-def _matches(found: str | None, want: str | None) -> bool:
-    return want is None or (found is not None and fnmatch.fnmatchcase(found, want))
-
-
-def _driver(plan: _Plan) -> None:
-    """The driver is installed only where the owner says so and nothing runs; else it is told what is missing."""
-    if not plan.node.gpus.count:
-        return
-    driver, facts = plan.host.driver, plan.facts
-    right = facts.driver is not None and _matches(facts.driver, driver.version)
-    got = facts.driver or facts.driver_error or ("no nvidia-smi" if "nvidia-smi" not in facts.programs else "no answer")
-    want = f"the NVIDIA driver{f' {driver.version}' if driver.version else ''}"
-    if not right and driver.package is None:
-        plan.refused.append(Refusal(want=want, got=got, remedy="install it, or declare host.driver.package"))
-    elif not right and facts.running:
-        remedy = f"stop {', '.join(sorted(facts.running))} first; a driver is never changed under a running engine"
-        plan.refused.append(Refusal(want=want, got=got, remedy=remedy))
-    elif not right and driver.package in facts.packages:
-        plan.notes.append(f"{driver.package} is installed, and the driver tells: {got}; it needs a reboot")
-        plan.steps.append(Step(kind="reboot", name="Reboot for the driver"))
-    elif not right and driver.package is not None:
-        plan.steps.append(
-            Step(kind="install", name=f"Install the driver: {driver.package}", packages=(driver.package,))
-        )
-        plan.notes.append("the driver that is installed now runs after a reboot")
-        plan.steps.append(Step(kind="reboot", name="Reboot for the driver"))
-    if right and facts.module and facts.module_on_disk and facts.module != facts.module_on_disk:
-        plan.notes.append(f"the driver {facts.module} runs, {facts.module_on_disk} is installed: a reboot is due")
-        plan.steps.append(Step(kind="reboot", name="Reboot for the driver"))
-    elif right and facts.reboot:
-        plan.notes.append(f"a reboot is due: {facts.reboot}")
-        plan.steps.append(Step(kind="reboot", name="Reboot"))
-    _held(plan)
-
-
-def _held(plan: _Plan) -> None:
-    """Nobody upgrades the driver by the way: neither apt nor unattended-upgrades."""
-    driver, facts = plan.host.driver, plan.facts
-    if not driver.hold:
-        return
-    ours = [name for name in (driver.package, driver.fabric_manager) if name]
-    names = ours + [
-        n for n in facts.packages if n.startswith(("nvidia-driver-", "nvidia-fabricmanager", "cuda-drivers"))
-    ]
-    there = sorted({name for name in names if name in facts.packages or name == driver.package})
-    loose = [name for name in there if name not in facts.held and (name in facts.packages or not facts.running)]
-    if loose:
-        plan.steps.append(Step(kind="hold", name=f"Hold {', '.join(loose)}", packages=tuple(loose)))
-    if "unattended-upgrades" in facts.packages:
-        text = 'Unattended-Upgrade::Package-Blacklist { "nvidia-"; "libnvidia-"; "cuda-drivers"; };\n'
-        plan.file(UNATTENDED, text, "Keep unattended upgrades away from the driver")
-
-
-def _gpus(plan: _Plan, units: dict[str, str]) -> None:
-    """What stands between the driver and a container: CDI, device links, persistence, the fabric manager."""
-    facts, driver = plan.facts, plan.host.driver
-    if not plan.node.gpus.count or facts.driver is None:
-        return
-    if plan.node.runtime == "podman":
-        plan.file(CDI_UNIT, units[CDI_UNIT], "Refresh the CDI specification at boot, after a change of the driver")
-        if facts.enabled.get("vllm-fleet-cdi") != "enabled":
-            unit = ("vllm-fleet-cdi.service",)
-            plan.steps.append(Step(kind="unit", name="Enable the CDI refresh at boot", packages=unit, mode="enable"))
-        if facts.cdi is None or (facts.cdi_driver is not None and facts.cdi_driver != facts.driver):
-            why = (
-                "there is none" if facts.cdi is None else f"it is for {facts.cdi_driver}, the driver is {facts.driver}"
-            )
-            plan.command(f"Generate the CDI specification ({why})", "sh", "-c", _CDI_COMMAND)
-    elif not facts.docker_knows_nvidia:
-        plan.command("Let docker know the NVIDIA runtime", "nvidia-ctk", "runtime", "configure", "--runtime=docker")
-        plan.steps.append(Step(kind="unit", name="Restart docker", packages=("docker.service",), mode="restart"))
-    if facts.without_char_link:
-        words = ("nvidia-ctk", "system", "create-dev-char-symlinks", "--create-all")
-        plan.command(f"Make the links of /dev/char ({', '.join(facts.without_char_link)} had none)", *words)
-    if driver.persistence and facts.persistence is False:
-        if "nvidia-persistenced" in facts.enabled:
-            plan.steps.append(
-                Step(kind="unit", name="Keep the driver loaded", packages=("nvidia-persistenced.service",))
-            )
-        else:
-            plan.command("Keep the driver loaded", "nvidia-smi", "-pm", "1")
-    if facts.nvswitch and facts.units.get("nvidia-fabricmanager") != "active":
-        if "nv-fabricmanager" not in facts.programs and driver.fabric_manager is None:
-            remedy = "declare host.driver.fabric_manager, of the driver's own version"
-            plan.refused.append(
-                Refusal(want="the fabric manager on a machine with NVSwitch", got="none", remedy=remedy)
-            )
-            return
-        if "nv-fabricmanager" not in facts.programs and driver.fabric_manager is not None:
-            package = (driver.fabric_manager,)
-            plan.steps.append(Step(kind="install", name="Install the fabric manager", packages=package))
-        plan.steps.append(Step(kind="unit", name="Run the fabric manager", packages=("nvidia-fabricmanager.service",)))
-
-
-_CDI_COMMAND = (
-    f"mkdir -p /etc/cdi && nvidia-ctk cdi generate --format=yaml --output=/etc/cdi/.nvidia.yaml.new >/dev/null "
-    f"&& mv -f /etc/cdi/.nvidia.yaml.new {CDI}"
-)
-
-
-def _limits(plan: _Plan, files: dict[str, str]) -> None:
+def _limits(plan: Needs, files: dict[str, str]) -> None:
     plan.file(LIMITS, files[LIMITS], "Set the limits of logins")
     if SYSCTL not in files:
         return
@@ -320,4 +176,4 @@ def _limits(plan: _Plan, files: dict[str, str]) -> None:
 
 def managed_paths(host: HostDeclaration, files: Iterable[str]) -> tuple[str, ...]:
     """What the look must read: every whole file, and the folders."""
-    return (*sorted({*files, UNATTENDED, CDI_UNIT}), *host.folders)
+    return (*sorted({*files, UNATTENDED, NEEDRESTART, CDI_UNIT}), *host.folders)

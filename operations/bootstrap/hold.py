@@ -57,7 +57,7 @@ def _lock(state: "State", run: Bootstrapping) -> str | bool:
     for name in sorted(hosts):
         if name in now.unread:
             why = f"{name} answered and is silent now: {now.unread[name]}"
-        elif (now.found[name], now.running[name]) != (run.found[name], run.running[name]):
+        elif (now.found[name], now.busy[name]) != (run.found[name], run.busy[name]):
             why = f"{name} needs something else than was shown, for it was changed meanwhile; run again"
         else:
             continue

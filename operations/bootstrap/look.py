@@ -15,8 +15,10 @@ from facts.script import sections_script
 from facts.shell import run
 from fleet.declaration import Placement
 from fleet.nodes.bare import MachineFacts
-from fleet.nodes.bootstrap import CDI_UNIT, Bootstrap, Step, decide, managed_paths, sysctl_settings, wanted_files
+from fleet.nodes.bootstrap import decide, managed_paths, sysctl_settings, wanted_files
+from fleet.nodes.driver import CDI_UNIT
 from fleet.nodes.node import ProbeRequest
+from fleet.nodes.step import Bootstrap, Step
 from operations.lock import Locks
 from operations.node_script import support_files
 
@@ -34,7 +36,7 @@ class Bootstrapping:
     invocation: Invocation
     hosts: dict[str, "Host"]
     found: dict[str, Bootstrap] = field(default_factory=dict)
-    running: dict[str, frozenset[str]] = field(default_factory=dict)
+    busy: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     locks: Locks = field(init=False, repr=False)
     locked: str | bool | None = None
@@ -90,7 +92,7 @@ def look(run: Bootstrapping) -> None:
         if isinstance(facts, str):
             run.unread[name] = facts
             return
-        run.running[name] = facts.running
+        run.busy[name] = facts.busy
         run.found[name] = decided(placement, facts)
 
     Pool(256).map(one, sorted(run.hosts))

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyinfra.operations import apt, files, server, systemd
 
-from fleet.nodes.bootstrap import Step
+from fleet.nodes.step import Step
 
 REBOOT_S = 900
 """That a machine may take to come back."""
@@ -29,7 +29,12 @@ def perform(step: Step) -> None:
         case "update":
             apt.update(name=step.name)
         case "install":
-            apt.packages(name=step.name, packages=list(step.packages), no_recommends=True)
+            apt.packages(
+                name=step.name,
+                packages=list(step.packages),
+                no_recommends=True,
+                _env={"NEEDRESTART_SUSPEND": "1"},  # it would restart engines, where a library of theirs is upgraded
+            )
         case "hold":
             server.shell(name=step.name, commands=[shlex.join(("apt-mark", "hold", *step.packages))])
         case "user":

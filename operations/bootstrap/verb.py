@@ -62,9 +62,9 @@ def _refuse(state: "State", run: Bootstrapping) -> None:
     policy = run.invocation.fleet.rollout
     refused = {name: found.refused[0] for name, found in run.found.items() if found.refused}
     reboots = {
-        name: f"a reboot is due, and {', '.join(sorted(run.running[name]))} runs there; stop it first"
+        name: f"a reboot is due, and {', '.join(run.busy[name])} runs there; stop it first"
         for name in run.rebooting
-        if run.running.get(name)
+        if run.busy.get(name)
     }
     if (refused or reboots) and policy.on_failed_gate == "stop":
         told = "; ".join(f"{name}: {why}" for name, why in [*refused.items(), *reboots.items()])

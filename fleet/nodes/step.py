@@ -1,0 +1,71 @@
+"""One step of a bootstrap, a refusal, and how those of a node are collected."""
+
+import hashlib
+from typing import Literal
+
+from fleet.declaration import NodeDeclaration
+from fleet.frozen import Frozen
+from fleet.nodes.bare import MachineFacts
+from fleet.nodes.host import HostDeclaration
+
+Kind = Literal["file", "update", "install", "hold", "unit", "user", "folder", "command", "reboot"]
+
+
+class Step(Frozen):
+    """One thing to do. What a field means depends on the kind."""
+
+    kind: Kind
+    name: str
+    """For people: what becomes so."""
+    path: str = ""
+    text: str = ""
+    mode: str = "644"
+    owner: str = "root"
+    packages: tuple[str, ...] = ()
+    """With `=VERSION` where one is declared."""
+    command: tuple[str, ...] = ()
+
+
+class Refusal(Frozen):
+    """Why this node cannot be brought there: what was wanted, what was found, what helps."""
+
+    want: str
+    got: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"want {self.want}, found {self.got}; {self.remedy}"
+
+
+class Bootstrap(Frozen):
+    """What a node needs, what it cannot be given, and what an operator must know."""
+
+    node: str
+    steps: tuple[Step, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Needs:
+    """Collects the steps of one node, in the order in which they must come."""
+
+    def __init__(self, node: NodeDeclaration, host: HostDeclaration, facts: MachineFacts) -> None:
+        self.node, self.host, self.facts = node, host, facts
+        self.steps: list[Step] = []
+        self.refused: list[Refusal] = []
+        self.notes: list[str] = []
+
+    def file(self, path: str, text: str, name: str, mode: str = "644") -> bool:
+        """A whole file; true where it must be written."""
+        there, digest = (
+            self.facts.entries.get(path),
+            hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(),
+        )
+        if there is not None and (there.mode, there.owner, there.sha256) == (mode, "root:root", digest):
+            return False
+        self.steps.append(Step(kind="file", name=name, path=path, text=text, mode=mode))
+        return True
+
+    def command(self, name: str, *words: str) -> None:
+        """Words that are run on the node."""
+        self.steps.append(Step(kind="command", name=name, command=words))
