@@ -46,17 +46,20 @@ class Lab:
         progress: Callable[[str], None] | None = None,
         engine: str | None = None,
         disks: Path | None = None,
+        system: str = rootfs.DEFAULT,
     ) -> None:
         """`nodes` None: as many as run, or 3. `progress` is told what a long step is doing.
 
         `engine`: hosts also have a real one, `vllm-cpu`, and the lab's own fleet serves a tiny model with it.
         `disks`: a folder of this machine for the hosts' disks, which are in memory otherwise; the caller removes it.
+        `system`: one of `rootfs.SYSTEMS` instead, as bare as it is installed: no podman, no rsync.
         """
         self.name = naming.check_lab_name(name)
         self.folder = state.folder_of(name)
         self._count = nodes
         self._engine = engine
         self._disks = disks
+        self._system = system
         self._progress = progress or (lambda text: None)
 
     # -- what is there ----------------------------------------------------------------------------------------------
@@ -109,6 +112,8 @@ class Lab:
         host.make_room()
         root = rootfs.ensure(self._progress)
         store = images.ensure(root, self._progress)
+        if self._system != rootfs.DEFAULT:
+            root = rootfs.ensure(self._progress, self._system)
         real = hosts.ensure(self._engine, self._progress) if self._engine else None
         with state.exclusive(self.name):
             record = self._adopt(root, store)
@@ -161,7 +166,7 @@ class Lab:
         binds = hosts.ensure(record.engine, self._progress).binds if record.engine else ()
         layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store", binds, self._disks)
         if anew or not layers.layer.exists():
-            layer.lay_out(layers.layer, keys.ensure(self.folder / "id_ed25519"))
+            layer.lay_out(layers.layer, keys.ensure(self.folder / "id_ed25519"), self._system != rootfs.DEFAULT)
         for number, found in enumerate(broken, start=1):
             self._progress(f"booting {found.name} ({number} of {len(broken)})")
             node.prepare(self.name, found, self._host_key(found.name))

@@ -33,14 +33,20 @@ MASKED_GENERATORS = tuple(
 )
 
 
-def lay_out(target: Path, authorized_key: str) -> None:
-    """Make the layer in `target`, which must not exist; all of it belongs to root, whoever owns the checkout."""
+def lay_out(target: Path, authorized_key: str, old_sshd: bool = False) -> None:
+    """Make the layer in `target`, which must not exist; all of it belongs to root, whoever owns the checkout.
+
+    `old_sshd`: one before OpenSSH 9.8, which does not start where a word of its configuration is new to it.
+    """
     source = Path(__file__).parent
     shutil.copytree(source / "layer", target, symlinks=True)
     shutil.copytree(source / "recordings", target / "usr/share/vllm-fleet-lab/recordings")
     shutil.copytree(source / "models", target / "srv/models")
     for config in sorted((target / "srv/models").glob("*/config.json")):
         checkpoints.write(config.parent)
+    if old_sshd:
+        file = target / "etc/ssh/sshd_config.d/10-lab.conf"
+        file.write_text("".join(line for line in file.open() if not line.startswith("PerSourcePenalties")))
     _mask(target / "etc/systemd/system", MASKED_UNITS)
     _mask(target / "etc/systemd/system-generators", MASKED_GENERATORS)
     keys = target / "root/.ssh/authorized_keys"

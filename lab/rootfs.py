@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from lab import host
 
@@ -29,23 +30,42 @@ REMOVED = (
     *("etc/hostname", "etc/resolv.conf", "etc/machine-id", "var/lib/dbus/machine-id", "var/log/journal"),
     *("etc/ssh/ssh_host_*", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "etc/motd", "etc/update-motd.d/*"),
 )
+
+
+class System(NamedTuple):
+    """A system that hosts can have besides: as bare as an installer leaves it, for bootstrap.py to be tried on."""
+
+    suite: str
+    keyring: Path
+
+
+DEFAULT = "debian-13"
+SYSTEMS = {"debian-12": System("bookworm", Path("/usr/share/keyrings/debian-archive-keyring.gpg"))}
+BARE_PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "openssh-server", "iproute2", "procps", "kmod", "python3"),
+    *("ca-certificates", "unattended-upgrades", "systemd-timesyncd"),
+)
 FORMAT = 1  # raise it where the code below changes what it makes
 
 
-def digest() -> str:
+def digest(system: str = DEFAULT) -> str:
     """Names the recipe, 12 hexadecimal digits."""
-    recipe = [FORMAT, SUITE, platform.machine(), PACKAGES, REMOVED]
+    recipe: list[object] = [FORMAT, SUITE, platform.machine(), PACKAGES, REMOVED]
+    if system != DEFAULT:
+        recipe = [FORMAT, platform.machine(), BARE_PACKAGES, REMOVED, [str(word) for word in SYSTEMS[system]]]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 
 
-def ensure(progress: Callable[[str], None]) -> Path:
+def ensure(progress: Callable[[str], None], system: str = DEFAULT) -> Path:
     """The installed root file system; it is built where the cache has none, which takes about a minute."""
-    folder = host.cache_root() / f"rootfs-{digest()}"
+    if system != DEFAULT and system not in SYSTEMS:
+        raise host.LabError(f"system: want one of {', '.join((DEFAULT, *SYSTEMS))}, found {system!r}")
+    folder = host.cache_root() / f"rootfs-{digest(system)}"
     if folder.is_dir():
         return folder
     with building(folder, progress) as beside:
         if beside is not None:
-            _debootstrap(beside, progress)
+            _debootstrap(beside, progress, SYSTEMS.get(system))
             _finish(beside)
     return folder
 
@@ -74,13 +94,17 @@ def building(folder: Path, progress: Callable[[str], None]) -> Iterator[Path | N
         beside.rename(folder)
 
 
-def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
+def _debootstrap(target: Path, progress: Callable[[str], None], system: System | None) -> None:
     # In namespaces of its own, and not longer than this process: where either is killed, children and mounts go too.
     inside = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
-    packages = f"--include={','.join(PACKAGES)}"
-    command = [*inside, "debootstrap", "--variant=minbase", packages, SUITE, str(target)]
-    mirror = _own_mirror()
-    if mirror:
+    suite, names = (system.suite, BARE_PACKAGES) if system else (SUITE, PACKAGES)
+    command = [*inside, "debootstrap", "--variant=minbase", f"--include={','.join(names)}"]
+    if system is not None:
+        if not system.keyring.exists():
+            raise host.LabError(f"{suite}: want the keys of its archive, found no {system.keyring}")
+        command.append(f"--keyring={system.keyring}")
+    command += [suite, str(target)]
+    if mirror := _own_mirror():
         command.append(mirror)
     steps = 0
     lines: list[str] = []
@@ -89,10 +113,10 @@ def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
     for line in running.stdout:
         lines.append(line.rstrip())
         steps += line.startswith("I: ")
-        progress(f"installing {SUITE} (once, about a minute): step {steps}, {line.removeprefix('I: ').strip()}")
+        progress(f"installing {suite} (once, about a minute): step {steps}, {line.removeprefix('I: ').strip()}")
     if running.wait():
         tail = "\n".join(lines[-8:])
-        raise host.LabError(f"debootstrap {SUITE} failed ({running.returncode}); its last words:\n{tail}")
+        raise host.LabError(f"debootstrap {suite} failed ({running.returncode}); its last words:\n{tail}")
 
 
 def _own_mirror() -> str | None:

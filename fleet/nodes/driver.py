@@ -86,14 +86,15 @@ def _held(plan: Needs) -> None:
     if loose and not any(step.name == "Hold the driver" for step in plan.steps):
         told = ", ".join(loose[:4]) + (f" and {len(loose) - 4} more" if len(loose) > 4 else "")
         plan.steps.append(Step(kind="hold", name=f"Hold {told}", packages=tuple(loose)))
-    if "unattended-upgrades" in facts.packages:
+    packages = {*facts.packages, *plan.host.packages}
+    if "unattended-upgrades" in packages:
         names = " ".join(f'"{start}";' for start in DRIVER)
         plan.file(
             UNATTENDED,
             f"Unattended-Upgrade::Package-Blacklist {{ {names} }};\n",
             "Keep unattended upgrades away from the driver",
         )
-    if "needrestart" in facts.packages:
+    if "needrestart" in packages:
         text = "$nrconf{override_rc}{qr(^vllm-)} = 0;\n"
         plan.file(NEEDRESTART, text, "Let needrestart leave engines alone after an upgrade of a library")
 

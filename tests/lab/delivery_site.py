@@ -1,6 +1,7 @@
 """A site whose one service has a checkpoint that must be delivered."""
 
 import json
+import math
 import random
 import subprocess
 from pathlib import Path
@@ -14,24 +15,60 @@ CONFIG = PROJECT / "lab/models/llama-70b/config.json"
 MIB = 1 << 20
 
 
+HIDDEN, HEAD, FEED, VOCAB = 128, 64, 256, 512
+SMALL = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": FEED,
+    "num_attention_heads": HIDDEN // HEAD,
+    "num_key_value_heads": HIDDEN // HEAD,
+    "head_dim": HEAD,
+    "vocab_size": VOCAB,
+}
+
+
 def make_checkpoint(folder: Path, seed: int = 1, shards: int = 4, mib: int = 6) -> Path:
-    """A small folder as a checkpoint is: config.json, shards of noise, and a name with a space."""
+    """A small folder as a checkpoint is: config.json, a shard of noise for each layer, and a name with a space."""
     folder.mkdir(parents=True)
     noise = random.Random(seed)
-    (folder / "config.json").write_bytes(CONFIG.read_bytes())
+    config = json.loads(CONFIG.read_text()) | SMALL | {"num_hidden_layers": shards}
+    (folder / "config.json").write_text(json.dumps(config))
     for number in range(shards):
-        (folder / f"model-{number}.safetensors").write_bytes(shard(noise, mib * MIB + number))
+        shapes = layer(number) | (ENDS if number == 0 else {})
+        (folder / f"model-{number}.safetensors").write_bytes(shard(noise, mib * MIB + number, shapes))
     (folder / "extra").mkdir()
     (folder / "extra" / "a note.txt").write_text(f"{seed}\n")
     return folder
 
 
-def shard(noise: random.Random, size: int) -> bytes:
-    """A safetensors file of exactly this size with one tensor of noise."""
-    weights = size - 8 - 256
-    tensor = {"model.layers.0.mlp.up_proj.weight": {"dtype": "U8", "shape": [weights], "data_offsets": [0, weights]}}
-    header = json.dumps(tensor).encode().ljust(256)
-    return len(header).to_bytes(8, "little") + header + noise.randbytes(weights)
+ENDS = {
+    "model.embed_tokens.weight": [VOCAB, HIDDEN],
+    "model.norm.weight": [HIDDEN],
+    "lm_head.weight": [VOCAB, HIDDEN],
+}
+
+
+def layer(number: int) -> dict[str, list[int]]:
+    """The shapes of a layer's tensors, BF16."""
+    at = f"model.layers.{number}"
+    return {
+        **{f"{at}.self_attn.{name}_proj.weight": [HIDDEN, HIDDEN] for name in "qkvo"},
+        **{f"{at}.mlp.{name}_proj.weight": [FEED, HIDDEN] for name in ("gate", "up")},
+        f"{at}.mlp.down_proj.weight": [HIDDEN, FEED],
+        **{f"{at}.{name}_layernorm.weight": [HIDDEN] for name in ("input", "post_attention")},
+    }
+
+
+def shard(noise: random.Random, size: int, shapes: dict[str, list[int]]) -> bytes:
+    """A safetensors file of exactly this size: these tensors, and one that fills it."""
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        end = at + 2 * math.prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, end]}
+        at = end
+    rest = size - 8 - 4096
+    header["filler"] = {"dtype": "U8", "shape": [rest - at], "data_offsets": [at, rest]}
+    text = json.dumps(header).encode().ljust(4096)
+    return len(text).to_bytes(8, "little") + text + noise.randbytes(rest)
 
 
 class DeliverySite:

@@ -1,95 +1,37 @@
-"""From a bare host to a served completion: bootstrap, deliver, deploy, each twice, on real hosts of the lab.
+"""From a bare host to a served completion: bootstrap, deliver, deploy, each twice, on real hosts of the lab."""
 
-The host is made bare by purging what the lab installs. Debian's own packages are downloaded by this machine's apt, the
-NVIDIA ones are built here; both are served from an archive that the test signs. GPUs are the lab's recordings.
-"""
-
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from apt_archive import NVIDIA_CTK, Signer, build, index, served
+from apt_archive import Signer
+from bootstrap_site import DRIVER, NEW, NODE, OLD, archive_for, bootstrap, declare, strip
 from delivery_site import TARGET, make_checkpoint
-from rollout_site import BIN, Ran, RolloutSite
+from rollout_site import BIN, RolloutSite
 
+from fleet.releases.places import NODE_SCRIPT
 from lab import rootfs
 from lab.lab import Lab
-from lab.rootfs import SUITE, _own_mirror
 from lab.standin.archive import archive
 from lab.standin.image import build as build_image
 
 pytestmark = pytest.mark.lab
-NODE = "a1"
-BARE = ("podman", "conmon", "crun", "netavark", "aardvark-dns", "catatonit", "rsync")
-WANTED = ("podman", "rsync", "chrony")
 VERSION = "0.30.0"
-
-
-def download(status: str, into: Path) -> None:
-    """Debian's packages of the hosts' own suite, resolved against what a bare host has, by this machine's apt."""
-    state = into / ".apt"
-    for name in ("lists/partial", "archives/partial", "etc"):
-        (state / name).mkdir(parents=True)
-    (state / "status").write_text(status)
-    source = f"deb [signed-by={rootfs.KEYRING}] {_own_mirror() or 'http://deb.debian.org/debian'} {SUITE} main\n"
-    (state / "etc/sources.list").write_text(source)
-    options = {
-        "Dir::State": state,
-        "Dir::State::lists": state / "lists",
-        "Dir::State::status": state / "status",
-        "Dir::Cache": state,
-        "Dir::Cache::archives": state / "archives",
-        "Dir::Etc::sourcelist": state / "etc/sources.list",
-        "Dir::Etc::sourceparts": "-",
-        "APT::Sandbox::User": "root",
-        "APT::Install-Recommends": "false",
-        "Acquire::Languages": "none",
-    }
-    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    for command in (["update"], ["install", "--download-only", "--yes", *WANTED]):
-        done = subprocess.run(["apt-get", *words, *command], capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"this machine's apt cannot download packages of {SUITE}: {done.stderr.strip()[-300:]}")
-    for package in (state / "archives").glob("*.deb"):
-        shutil.move(package, into / package.name.replace("%3a", "_"))
-    shutil.rmtree(state)
 
 
 @pytest.fixture(scope="module")
 def packages(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """URL of the archive and the file of its key."""
-    base = tmp_path_factory.mktemp("apt")
-    folder = base / "archive"
-    folder.mkdir()
-    purge = f"systemctl stop podman.socket 2>/dev/null; apt-get purge --yes {' '.join(BARE)}"
-    assert lab.ssh(NODE, purge).returncode == 0
-    download(lab.ssh(NODE, "cat /var/lib/dpkg/status").stdout, folder)
-    build(base, "nvidia-container-toolkit", "1.17.8-1", {"usr/bin/nvidia-ctk": NVIDIA_CTK})
-    build(base, "nvidia-container-toolkit", "1.99.0-1", {"usr/bin/nvidia-ctk": "#!/bin/sh\nexit 1\n"})
-    for package in base.glob("*.deb"):
-        shutil.move(package, folder / package.name)
-    index(folder)
-    signer = Signer(base / "gpg")
-    signer.sign(folder)
-    with served(lab, folder) as url:
-        yield url, signer.public(base / "key.asc")
+    with archive_for(lab, tmp_path_factory.mktemp("apt")) as there:
+        yield there
 
 
 @pytest.fixture(scope="module")
 def fleet(lab: Lab, packages: tuple[str, Path], shared_site: RolloutSite) -> RolloutSite:
     """One bare host, and all that it is to become declared."""
     url, key = packages
-    shared_site.nodes = (NODE,)
-    for path in shared_site.fleet.glob("*.yaml"):
-        if path.stem != NODE:
-            path.unlink()
-    shared_site.on(NODE, f"mkdir -p {Path(CHRONY).parent}; printf '{CHRONY_TEXT}' >{CHRONY}")
-    bare = "rm -rf /usr/local/lib/vllm-fleet /etc/systemd/system/vllm-fleet-* /etc/systemd/system/*/vllm-fleet-*"
-    shared_site.on(NODE, f"{bare} /etc/cdi/nvidia.yaml /etc/apt/sources.list.d/* /etc/apt/sources.list")
-    shared_site.on(NODE, "systemctl daemon-reload")
+    strip(shared_site)
     source = make_checkpoint(shared_site.root / "source")
     manifest = shared_site.root / "m.manifest"
     subprocess.run([BIN / "fleet", "manifest", source, "-o", manifest], check=True, capture_output=True)
@@ -102,25 +44,6 @@ def fleet(lab: Lab, packages: tuple[str, Path], shared_site: RolloutSite) -> Rol
     shared_site.write(m=shared_site.service(model=TARGET, checkpoint=checkpoint, image=image))
     declare(shared_site, url, key)
     return shared_site
-
-
-CHRONY = "/etc/systemd/system/chrony.service.d/lab.conf"
-"""A lab host may not set the machine's clock, and chrony's own unit does not even start there: so it only watches."""
-CHRONY_TEXT = (
-    "[Unit]\\nConditionCapability=\\n[Service]\\nType=exec\\nExecStart=\\nExecStart=!/usr/sbin/chronyd -d -x\\n"
-)
-
-
-def declare(site: RolloutSite, url: str, key: Path, **more: object) -> None:
-    data = site.fleet / "group_data/all.yaml"
-    pin = {"*": "*"} | {"nvidia-container-toolkit": "1.17.*"}
-    apt = {"test": {"url": url, "suite": "./", "key": str(key), "pin": pin}}
-    host = {"apt": apt, "user": "vllm", "folders": ["/srv/models", "/srv/own"], **more}
-    data.write_text(yaml.safe_dump(yaml.safe_load(data.read_text()) | {"host": host}))
-
-
-def bootstrap(site: RolloutSite, *words: str) -> Ran:
-    return site.pyinfra("bootstrap.py", *(words or ("-y",)), timeout=300)
 
 
 def test_a_dry_run_shows_every_step_and_the_files_and_changes_nothing(fleet: RolloutSite) -> None:
@@ -201,15 +124,88 @@ def test_a_key_that_did_not_sign_the_archive_is_refused_by_apt(
     bootstrap(fleet)
 
 
-def test_another_system_is_refused_with_what_is_supported(fleet: RolloutSite) -> None:
-    fleet.on(
-        NODE,
-        "cd /etc; cp -L os-release os-release.kept; rm os-release; sed s/13/7/ os-release.kept >os-release",
-    )
+def test_a_machine_that_someone_else_changes_is_left_alone_and_the_holder_is_named(fleet: RolloutSite) -> None:
+    fleet.on(NODE, "echo '* - nofile 7' >/etc/security/limits.d/90-vllm-fleet.conf")
+    lock = "someone@elsewhere pid 7\\t$(date +%s)\\t$(($(date +%s) + 600))\\tother"
+    fleet.on(NODE, f'printf "{lock}\\n" >/var/lib/vllm-fleet/lock')
+    assert bootstrap(fleet, "--dry").code == 0
+    for verb in ("bootstrap.py", "deploy.py"):
+        more = ("--data", "max_model_len=2048") if verb == "deploy.py" else ()
+        ran = fleet.pyinfra(verb, "-y", *more)
+        assert ran.code == 1, ran.out
+        assert f"want {NODE} to be free, found it held by someone@elsewhere pid 7 since" in ran.plain
+    assert "nofile 7" in fleet.on(NODE, "cat /etc/security/limits.d/90-vllm-fleet.conf; rm /var/lib/vllm-fleet/lock")
+
+
+def test_of_two_bootstraps_one_proceeds_and_the_other_names_it(fleet: RolloutSite) -> None:
+    both = [fleet.start("bootstrap.py", "-y") for _ in range(2)]
+    told = [run.communicate(timeout=120)[0] for run in both]
+    codes = [run.returncode for run in both]
+    assert sorted(codes) == [0, 1], "\n".join(told)
+    assert f"pid {both[codes.index(0)].pid} since" in " ".join(told[codes.index(1)].split())
+    assert fleet.on(NODE, "cat /var/lib/vllm-fleet/lock 2>/dev/null || true") == ""
+    assert "Nothing to do" in bootstrap(fleet).plain
+
+
+def with_driver(fleet: RolloutSite, packages: tuple[str, Path]) -> None:
+    declare(fleet, *packages, packages=["unattended-upgrades"], driver={"package": DRIVER, "version": "590.*"})
+
+
+def test_a_driver_is_not_changed_while_an_engine_runs_whoever_started_it(
+    fleet: RolloutSite, packages: tuple[str, Path]
+) -> None:
+    with_driver(fleet, packages)
+    ran = bootstrap(fleet)
+    assert ran.code == 1
+    assert f"want the NVIDIA driver 590.*, found {OLD}; stop m first; a driver is never changed under" in ran.plain
+    fleet.on(NODE, f"{NODE_SCRIPT} drop m")
+    fleet.lab.set(NODE, faults=["foreign:2"])
+    ran = bootstrap(fleet)
+    assert ran.code == 1
+    assert "stop process 1 (python3) first" in ran.plain
+    fleet.lab.set(NODE, clear=True)
+
+
+def test_a_driver_is_installed_and_held_and_its_reboot_is_said(fleet: RolloutSite) -> None:
+    ran = bootstrap(fleet, "--dry", "--diff")
+    assert ran.code == 0, ran.out
+    assert f"Install the driver: {DRIVER}=590.*" in ran.plain
+    assert "Reboot for the driver (only with --data reboot=true)" in ran.plain
+    assert '+Unattended-Upgrade::Package-Blacklist { "nvidia-(?!container' in ran.plain
+    ran = bootstrap(fleet)
+    assert ran.code == 0, ran.out
+    assert DRIVER in fleet.on(NODE, "apt-mark showhold")
+    assert "linux-(modules" in fleet.on(NODE, "apt-config dump Unattended-Upgrade::Package-Blacklist")
+    boot = fleet.on(NODE, "cat /proc/sys/kernel/random/boot_id; ps -o lstart= -p 1")
+    ran = bootstrap(fleet)
+    assert ran.code == 0, ran.out
+    assert f"{DRIVER} is installed, and the driver tells: {OLD}; it needs a reboot" in ran.plain
+    assert fleet.on(NODE, "cat /proc/sys/kernel/random/boot_id; ps -o lstart= -p 1") == boot
+
+
+def test_a_reboot_is_done_where_it_is_asked_for_and_the_new_driver_gets_its_specification(fleet: RolloutSite) -> None:
+    ran = bootstrap(fleet, "-y", "--data", "reboot=true")
+    assert ran.code == 0, ran.out
+    assert NEW in fleet.on(NODE, "nvidia-smi --query-gpu=driver_version --format=csv,noheader")
+    assert f"driver-version: {NEW}" in fleet.on(NODE, "cat /etc/cdi/nvidia.yaml")
+    assert fleet.on(NODE, "cat /var/lib/vllm-fleet/lock 2>/dev/null || true") == ""
+    assert "Nothing to do" in bootstrap(fleet).plain
+
+
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        (("debian", "12"), "Nothing to do"),
+        (("ubuntu", "22.04"), "Nothing to do"),
+        (("ubuntu", "24.04"), "Nothing to do"),
+        (("debian", "7"), "want debian 12, debian 13, ubuntu 22.04, ubuntu 24.04, found debian 7"),
+    ],
+    ids=["debian-12", "ubuntu-22.04", "ubuntu-24.04", "debian-7"],
+)
+def test_a_system_is_known_by_its_os_release(fleet: RolloutSite, system: tuple[str, str], told: str) -> None:
+    text = f'ID={system[0]}\\nVERSION_ID="{system[1]}"\\n'
+    fleet.on(NODE, f"cd /etc; cp -P os-release os-release.kept; rm os-release; printf '{text}' >os-release")
     try:
-        ran = bootstrap(fleet)
-        assert ran.code == 1
-        assert "want debian 12, debian 13, ubuntu 22.04, ubuntu 24.04, found debian 7" in ran.plain
+        assert told in bootstrap(fleet).plain
     finally:
         fleet.on(NODE, "mv -f /etc/os-release.kept /etc/os-release")
-        fleet.lab.replace(NODE)

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 from delivery_site import TARGET, DeliverySite, make_checkpoint
 from rollout_site import RolloutSite
+
+from fleet.releases.places import NODE_SCRIPT
 
 pytestmark = pytest.mark.lab
 
@@ -165,6 +168,36 @@ def test_a_rollout_delivers_first_where_it_is_asked_to(fleet: DeliverySite) -> N
     assert (
         fleet.site.on("l1", f"ls {TARGET}/config.json; systemctl is-active vllm-m") == f"{TARGET}/config.json\nactive"
     )
+
+
+def test_what_is_no_longer_declared_goes_only_where_nothing_needs_it(fleet: DeliverySite, tmp_path: Path) -> None:
+    """On a1 a release needs the old folder, on h1 somebody's own process reads it, on l1 nothing does."""
+    site, other = fleet.site, make_checkpoint(tmp_path / "other", seed=7, shards=1, mib=1)
+    for node in ("h1", "l1"):
+        site.on(node, f"{NODE_SCRIPT} drop m")
+    fleet.site.on(
+        "h1", f"setsid tail -f {TARGET}/model-0.safetensors >/dev/null 2>&1 </dev/null & echo $! >/run/reader"
+    )
+    site.write(m=fleet.service(source=other, folder=str(other)) | {"model": "/srv/models/next"})
+    assert fleet.run().code == 0
+    assert TARGET.rpartition("/")[2] in site.on("l1", "ls /srv/models")
+    told = fleet.run("--dry", "--diff", "--data", "clean=true")
+    assert told.code == 0, told.out
+    assert f"clean l1:{TARGET} 0.02 GiB" in told.plain
+    assert f"stays a1:{TARGET}: the release m/" in told.plain
+    assert re.search(rf"stays h1:{TARGET}: process \d+ \(tail\) uses it", told.plain)
+    assert TARGET.rpartition("/")[2] in site.on("l1", "ls /srv/models")
+    code, report = fleet.report("--data", "clean=true")
+    assert code == 0, report
+    assert f"l1:{TARGET}" in report["cleaned"]
+    there = {node: site.on(node, f"ls -d {TARGET} /srv/models/next 2>/dev/null || true") for node in site.nodes}
+    both = f"{TARGET}\n/srv/models/next"
+    assert there == {"a1": both, "h1": both, "l1": "/srv/models/next"}
+    assert site.on("l1", "cat /var/lib/vllm-fleet/.delivery/*.path") == "/srv/models/next"
+    site.on("h1", "kill $(cat /run/reader)")
+    assert f"clean h1:{TARGET}" in fleet.run("--data", "clean=true").plain
+    assert "delivered" not in site.on("h1", "ls /srv/models")
+    fleet.declare(folder=str(fleet.source))
 
 
 def test_the_report_and_the_output_hold_no_secret(fleet: DeliverySite) -> None:
