@@ -25,7 +25,7 @@ if host.name in run.hosts:
         if host.name == name:
             python.call(name="Hold the lock while it reboots", function=hold.park, run=run)
             for step in (step for step in run.found[name].steps if step.kind == "reboot"):
-                perform(step)
+                python.call(name=step.name, function=hold.reboot, run=run)
             python.call(name="Look after the reboot", function=hold.after_reboot, run=run)
         rollout.barrier(name=f"{name} is back")
     if run.changes(host.name):

@@ -20,7 +20,7 @@ def with_sources(service: Located, nodes: frozenset[str], problems: list[str]) -
         service = service.with_entry("checkpoint", _checkpoint(checkpoint, nodes, problems))
     archive = image.get("archive") if image else None
     if image is not None and archive is not None:
-        service = service.with_entry("image", image.with_entry("archive", _archive(archive)))
+        service = service.with_entry("image", image.with_entry("archive", _archive(archive, nodes, problems)))
     return service
 
 
@@ -49,9 +49,7 @@ def _wanted(file: Path, found: str) -> str:
 
 
 def _checkpoint(checkpoint: Located, nodes: frozenset[str], problems: list[str]) -> Located:
-    peer = checkpoint.get("peer")
-    if peer is not None and isinstance(peer.value, str) and peer.value not in nodes:
-        problems.append(line(peer.origin, f"a node of this fleet ({', '.join(sorted(nodes))})", f'"{peer.value}"'))
+    peer = _peer(checkpoint, nodes, problems)
     for name in ("manifest", *(() if peer is not None else ("folder",))):
         entry = checkpoint.get(name)
         if entry is not None and entry.origin.file is not None:
@@ -72,16 +70,23 @@ def _checkpoint(checkpoint: Located, nodes: frozenset[str], problems: list[str])
     return checkpoint
 
 
+def _peer(source: Located, nodes: frozenset[str], problems: list[str]) -> Located | None:
+    peer = source.get("peer")
+    if peer is not None and isinstance(peer.value, str) and peer.value not in nodes:
+        problems.append(line(peer.origin, f"a node of this fleet ({', '.join(sorted(nodes))})", f'"{peer.value}"'))
+    return peer
+
+
 def _digest(origin: Origin) -> Located:
     return locate(_NO_DIGEST, origin)
 
 
-def _archive(archive: Located) -> Located:
+def _archive(archive: Located, nodes: frozenset[str], problems: list[str]) -> Located:
     """`archive: PATH` is short for `{file: PATH}`."""
     if isinstance(archive.value, str):
         archive = Located({"file": archive}, archive.origin)
-    file = archive.get("file")
-    if file is not None and file.origin.file is not None:
+    peer, file = _peer(archive, nodes, problems), archive.get("file")
+    if peer is None and file is not None and file.origin.file is not None:
         archive = archive.with_entry("file", absolute(file, file.origin.file.parent))
         if (size := _size(archive)) is not None and archive.get("bytes") is None:
             archive = archive.with_entry("bytes", locate(size, file.origin))

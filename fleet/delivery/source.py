@@ -68,18 +68,20 @@ class ArchiveDeclaration(Frozen):
     """An image as an archive (OCI layout or docker-archive in a tar), where no registry is to be asked."""
 
     file: PlainPath | None = None
-    """On the machine that rolls out."""
+    """On the machine that rolls out, or on `peer`."""
     url: Url | None = None
+    peer: str | None = None
+    """A node of the fleet on which the file lies. A runtime does not give an image back under the digest it had."""
     sha256: Sha256 | None = None
-    """Of the archive; needed with `url`, computed of a `file`."""
+    """Of the archive; needed with `url` and `peer`, computed of a file of the machine that rolls out."""
     bytes: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.file is None) == (self.url is None):
-            raise ValueError("want exactly one of `file: PATH` and `url: URL`")
-        if self.url is not None and (self.sha256 is None or self.bytes is None):
-            raise ValueError("want sha256 and bytes of the archive beside its url, found not both")
+        if (self.file is None) == (self.url is None) or (self.peer is not None and self.file is None):
+            raise ValueError("want exactly one of `file: PATH` and `url: URL`, and with `peer: NODE` its file")
+        if (self.url is not None or self.peer is not None) and (self.sha256 is None or self.bytes is None):
+            raise ValueError("want sha256 and bytes of the archive beside its url or peer, found not both")
         return self
 
 

@@ -82,11 +82,11 @@ class Swarm:
         return self._copies[bundle], (self._numbers[bundle] - start) % count
 
     def _source(self, target: str, bundle: Bundle) -> str | None:
-        """Nodes before origins, whose bytes are dear; the one that gives least."""
-        able = [
-            source for source in self._living(target, bundle) if self._giving[source] < self.serves and source != target
-        ]
-        return min(able, key=lambda name: (name in self.origins, self._giving[name], name), default=None)
+        """The node itself where it has it; nodes before origins, whose bytes are dear; the one that gives least."""
+        able = [source for source in self._living(target, bundle) if self._giving[source] < self.serves]
+        return min(
+            able, key=lambda name: (name != target, name in self.origins, self._giving[name], name), default=None
+        )
 
     def _living(self, target: str, bundle: Bundle) -> list[str]:
         return [
@@ -111,7 +111,7 @@ class Swarm:
             self.holders[bundle].add(node)
 
     def offer(self, node: str, bundles: Iterable[Bundle]) -> None:
-        """The node gives these from another place than the one where it still wants them."""
+        """The node gives these from another place than the one where it still wants them, to itself as well."""
         for bundle in bundles:
             self.holders[bundle].add(node)
 
@@ -148,9 +148,7 @@ class Swarm:
     def hopeless(self, node: str) -> frozenset[Bundle]:
         """Missing bundles that nobody can give this node any more, and that nobody is about to get who then could."""
         coming = {one.bundle for one in self.active}
-        return frozenset(
-            bundle for bundle in self.missing[node] - coming if not [s for s in self._living(node, bundle) if s != node]
-        )
+        return frozenset(bundle for bundle in self.missing[node] - coming if not self._living(node, bundle))
 
 
 def rounds(targets: int, sources: int, serves: int) -> int:

@@ -1,14 +1,21 @@
 """The rollout's lock over a bootstrap, and what is looked at again while it is held."""
 
 import secrets
+import time
 from typing import TYPE_CHECKING
 
+import gevent
 from pyinfra.api.state import BaseStateCallback
 
+from facts.connection import watch
+from facts.shell import run as shell
 from operations.bootstrap.look import Bootstrapping, decided, look, look_at
-from operations.bootstrap.perform import REBOOT_S, perform
+from operations.bootstrap.perform import perform
 from operations.lock import LockError, Locks
 from operations.show import console
+
+REBOOT_S = 900
+"""That a machine may take to come back."""
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -75,6 +82,30 @@ def park(state: "State", host: "Host", run: Bootstrapping) -> bool:
     if why is not None:
         host.log(f"it is not rebooted, for its lock cannot be held: {why}")
     return why is None
+
+
+def reboot(state: "State", host: "Host", run: Bootstrapping) -> bool:
+    """Reboot it and wait until it is back: its kernel names another boot. pyinfra's own way looks at the uptime."""
+    before = _boot(host)
+    told = shell(host, "( sleep 1; exec systemctl reboot ) </dev/null >/dev/null 2>&1 &")
+    if before is None or told.reason is not None:
+        host.log(f"it could not be rebooted: {told.reason or 'it does not tell its boot_id'}")
+        return False
+    deadline = time.monotonic() + REBOOT_S
+    while time.monotonic() < deadline:
+        gevent.sleep(3)
+        host.disconnect()
+        host.connect(reason="after its reboot", show_errors=False)
+        if host.connected and _boot(host) not in (None, before):
+            watch(host)
+            return True
+    host.log(f"it did not come back within {REBOOT_S} s; look at its console")
+    return False
+
+
+def _boot(host: "Host") -> str | None:
+    told = shell(host, ("/bin/cat", "/proc/sys/kernel/random/boot_id"), timeout_s=10)
+    return told.stdout.strip() or None
 
 
 def after_reboot(state: "State", host: "Host", run: Bootstrapping) -> bool:

@@ -8,9 +8,6 @@ from pyinfra.operations import apt, files, server, systemd
 
 from fleet.nodes.step import Step
 
-REBOOT_S = 900
-"""That a machine may take to come back."""
-
 
 def perform(step: Step) -> None:
     """Do it; what a field of the step means depends on its kind."""
@@ -46,8 +43,6 @@ def perform(step: Step) -> None:
             server.shell(name=step.name, commands=[shlex.join(step.command)])
         case "unit":
             _unit(step)
-        case "reboot":
-            server.reboot(name=step.name, delay=5, reboot_timeout=REBOOT_S)
 
 
 def _unit(step: Step) -> None:

@@ -1,5 +1,7 @@
 """One look at every node, then what must move: items, needs, refusals. Nothing changes here."""
 
+import posixpath
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -117,21 +119,22 @@ def _peer_requests(placements: dict[str, Placement], found: Found) -> dict[str, 
     """What must be looked at on the nodes that are named as a peer."""
     wanted: dict[str, list[CheckpointRequest]] = {}
     for placement in placements.values():
-        for service in placement.services:
-            declared = service.checkpoint
-            if declared is None or declared.peer is None:
-                continue
-            path = declared.folder or service.model
-            if declared.peer not in placements:
-                found.problems.append(
-                    (
-                        placement.node.name,
-                        f"{service.name}: want the peer {declared.peer} in this run, found it left out",
-                    )
-                )
-            request = CheckpointRequest(path=path, digest=declared.digest, key=record_key(path))
-            wanted.setdefault(declared.peer, []).append(request)
+        for name, peer, path, digest in _from_peers(placement):
+            if peer not in placements:
+                why = f"{name}: want the peer {peer} in this run, found it left out"
+                found.problems.append((placement.node.name, why))
+            wanted.setdefault(peer, []).append(CheckpointRequest(path=path, digest=digest, key=record_key(path)))
     return wanted
+
+
+def _from_peers(placement: Placement) -> Iterator[tuple[str, str, str, str]]:
+    """Service, peer, folder on the peer and digest of everything that a node is to get from a peer."""
+    for service in placement.services:
+        checkpoint, archive = service.checkpoint, service.image.archive
+        if checkpoint is not None and checkpoint.peer is not None:
+            yield service.name, checkpoint.peer, checkpoint.folder or service.model, checkpoint.digest
+        if archive is not None and archive.peer is not None and archive.file is not None:
+            yield service.name, archive.peer, posixpath.dirname(archive.file), service.image.digest
 
 
 def _needs(fleet: Fleet, placement: Placement, found: Found, rehash: bool) -> list[Need | None]:
@@ -180,13 +183,16 @@ def _archive_item(found: Found, placement: Placement, name: str) -> Item | None:
     if key in found.items or image.archive is None:
         return found.items.get(key)
     try:
-        if image.archive.file is not None:
+        origin = Origin(url=image.archive.url)
+        if image.archive.file is not None and image.archive.peer is None:
             file = archive_file(image.archive.file, image.digest, ARCHIVE_NAME)
             origin = Origin(folder=image.archive.file)
         else:
+            folder, _, name = (image.archive.file or ARCHIVE_NAME).rpartition("/")
             size, digest = image.archive.bytes or 0, (image.archive.sha256 or "")[7:]
-            file = ManifestFile(path=ARCHIVE_NAME, bytes=size, sha256=digest)
-            origin = Origin(url=image.archive.url)
+            file = ManifestFile(path=name, bytes=size, sha256=digest)
+            if image.archive.peer is not None:
+                origin = Origin(peer=image.archive.peer, peer_folder=folder)
     except SourceError as error:
         problem = (image.name, str(error))
         found.problems += [] if problem in found.problems else [problem]
@@ -209,6 +215,17 @@ def _check_peers(found: Found, placements: dict[str, Placement]) -> None:
         if peer is None or peer not in found.looks or not found.fetching(item.key):
             continue
         look, path = found.looks[peer], folder or item.path
+        if item.image is not None:
+            (file,) = item.manifest.files
+            size = look.folder(path).there.get(file.path)
+            if size == file.bytes:
+                found.sources[peer, item.key] = path
+            else:
+                got = "nothing" if size is None else f"{size} bytes"
+                found.problems.append(
+                    (item.name, f"want {path}/{file.path} on {peer} of {file.bytes} bytes, found {got}")
+                )
+            continue
         reader = look.reader(path) if folder is not None else None
         if reader is not None:
             why = f"want a source that no engine reads, found {path} on {peer}, the own folder of the running {reader}"

@@ -332,6 +332,8 @@ verb_place() { # the whole folder appears by a rename; what was there before sta
   if [[ -e $path || -L $path ]]; then
     reader=$(reader_of "$path")
     [[ ! $reader ]] || die target "$path is read by the running engine of $reader; nothing was replaced"
+    reader=$(user_of "$path")
+    [[ ! $reader ]] || die target "$path is used by $reader; nothing was replaced: end that first, or deliver into another folder"
     replaced=${path%/*}/.${path##*/}.replaced.$EPOCHSECONDS
     mv -T -- "$path" "$replaced" || die target "cannot rename $path"
     result replaced "$replaced"

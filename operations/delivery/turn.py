@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 
 from facts.shell import Output
-from fleet.delivery.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, present
+from fleet.delivery.delivery import ARCHIVES, MIB, Item, Need, present
 from fleet.delivery.swarm import Bundle, Transfer
 from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
@@ -64,8 +64,10 @@ class Turn:
 
     @property
     def serves(self) -> bool:
-        """Can others want something of this node in this run?"""
-        return len(self.run.taking_part) > 1
+        """Can others, or it itself, want something of this node in this run?"""
+        lacking = {need.item for need in self.needs}
+        elsewhere = any(node == self.name and key in lacking for node, key in self.run.found.sources)
+        return elsewhere or len(self.run.taking_part) > 1
 
     # -- the story ----------------------------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class Turn:
         if item.image is not None:
             runtime = RUNTIMES[self.run.fleet.placement(self.name).node.runtime]
             values = {**of_item(item), "runtime_program": runtime, "reference": item.image}
-            self.must("load", **values, archive_name=ARCHIVE_NAME)
+            self.must("load", **values, archive_name=item.manifest.files[0].path)
         self._keep(item.key, "delivered")
         self.host.log(f"{item.name}: delivered and verified at {item.image or item.path}")
 

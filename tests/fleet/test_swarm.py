@@ -129,11 +129,19 @@ def test_a_node_that_gives_from_another_place_still_wants_its_own_copy() -> None
     whole = bundles(1)
     one = Swarm({"n1": whole, "n2": whole}, {}, {}, 1, 1)
     one.offer("n1", whole)
-    assert one.next("n1") is None
     first = one.next("n2")
     assert first == Transfer("n1", "n2", whole[0])
     one.done(first)
-    assert one.next("n1") == Transfer("n2", "n1", whole[0])
+    assert one.next("n1") == Transfer("n1", "n1", whole[0])  # over no network
+
+
+def test_a_node_that_alone_has_it_elsewhere_is_not_without_hope() -> None:
+    whole = bundles(1)
+    one = Swarm({"n1": whole}, {}, {}, 1, 1)
+    assert one.hopeless("n1") == set(whole)
+    one.offer("n1", whole)
+    assert not one.hopeless("n1")
+    assert one.next("n1") == Transfer("n1", "n1", whole[0])
 
 
 def test_a_node_that_has_a_bundle_serves_it_before_the_origin_does() -> None:

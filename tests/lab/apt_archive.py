@@ -84,6 +84,10 @@ class Signer:
         """InRelease."""
         self._gpg("--clearsign", "--output", str(folder / "InRelease"), str(folder / "Release"))
 
+    def close(self) -> None:
+        """End the agent that gpg started for this key."""
+        subprocess.run(["gpgconf", "--kill", "gpg-agent"], env=self.env, check=True)
+
 
 @contextmanager
 def served(lab: Lab, folder: Path) -> Iterator[str]:

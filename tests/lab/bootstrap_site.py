@@ -86,6 +86,7 @@ def archive_for(lab: Lab, base: Path, system: rootfs.System | None = None) -> It
         with served(lab, folder) as url:
             yield url, signer.public(base / "key.asc")
     finally:
+        signer.close()
         lab.replace(NODE)
 
 

@@ -115,7 +115,9 @@ def test_it_is_rolled_out_and_serves_and_the_second_time_nothing_changes(fleet: 
 def test_a_key_that_did_not_sign_the_archive_is_refused_by_apt(
     fleet: RolloutSite, packages: tuple[str, Path], tmp_path: Path
 ) -> None:
-    other = Signer(tmp_path / "gpg").public(tmp_path / "other.asc")
+    stranger = Signer(tmp_path / "gpg")
+    other = stranger.public(tmp_path / "other.asc")
+    stranger.close()
     declare(fleet, packages[0], other, packages=["never-there"])
     ran = bootstrap(fleet)
     assert ran.code == 1
@@ -171,7 +173,7 @@ def test_a_driver_is_installed_and_held_and_its_reboot_is_said(fleet: RolloutSit
     assert ran.code == 0, ran.out
     assert f"Install the driver: {DRIVER}=590.*" in ran.plain
     assert "Reboot for the driver (only with --data reboot=true)" in ran.plain
-    assert '+Unattended-Upgrade::Package-Blacklist { "nvidia-(?!container' in ran.plain
+    assert '+ Unattended-Upgrade::Package-Blacklist { "nvidia-(?!container' in ran.plain
     ran = bootstrap(fleet)
     assert ran.code == 0, ran.out
     assert DRIVER in fleet.on(NODE, "apt-mark showhold")

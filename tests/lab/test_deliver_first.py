@@ -194,7 +194,13 @@ def test_what_is_no_longer_declared_goes_only_where_nothing_needs_it(fleet: Deli
     both = f"{TARGET}\n/srv/models/next"
     assert there == {"a1": both, "h1": both, "l1": "/srv/models/next"}
     assert site.on("l1", "cat /var/lib/vllm-fleet/.delivery/*.path") == "/srv/models/next"
-    site.on("h1", "kill $(cat /run/reader)")
+    site.on("h1", f"cp {TARGET}/config.json /run/kept; echo >>{TARGET}/config.json")
+    fleet.declare(folder=str(fleet.source))
+    ran = fleet.run("--limit", "h1")
+    assert ran.code == 1
+    assert re.search(rf"{TARGET} is used by process \d+ \(tail\); nothing was replaced", ran.plain)
+    site.on("h1", f"mv /run/kept {TARGET}/config.json; rm -rf /srv/models/.delivered.*; kill $(cat /run/reader)")
+    site.write(m=fleet.service(source=other, folder=str(other)) | {"model": "/srv/models/next"})
     assert f"clean h1:{TARGET}" in fleet.run("--data", "clean=true").plain
     assert "delivered" not in site.on("h1", "ls /srv/models")
     fleet.declare(folder=str(fleet.source))

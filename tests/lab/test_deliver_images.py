@@ -1,5 +1,7 @@
 """Images come as archives and count by their digest alone; the one before stays findable until it is cleaned."""
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,25 @@ def test_an_image_that_takes_the_tag_of_another_leaves_that_one_findable(
     assert "Nothing to deliver" in fleet.run().plain
 
 
+def test_an_archive_that_lies_on_a_node_serves_that_node_too(fleet: DeliverySite) -> None:
+    digest, archive = tiny(fleet.site.root, "third", tag="latest")
+    text = archive.read_bytes()
+    declared = {"peer": NODE, "file": "/srv/archives/third.tar", "bytes": len(text)}
+    declared["sha256"] = f"sha256:{hashlib.sha256(text).hexdigest()}"
+    image = {"name": NAME, "digest": digest, "engine": "0.30.0", "archive": declared}
+    fleet.site.write(m=fleet.site.service(image=image))
+    ran = fleet.run()
+    assert ran.code == 1
+    assert f"want /srv/archives/third.tar on {NODE} of {len(text)} bytes, found nothing" in ran.plain
+    fleet.site.on(NODE, "mkdir /srv/archives")
+    sent = base64.b64encode(text).decode()
+    assert fleet.site.lab.ssh(NODE, "base64 -d >/srv/archives/third.tar", input=sent).returncode == 0
+    ran = fleet.run()
+    assert ran.code == 0, ran.out
+    assert inspect(fleet, digest) == digest
+    assert fleet.site.on(NODE, "ls /srv/archives") == "third.tar"
+
+
 def test_an_image_that_nothing_needs_goes_only_where_it_is_asked_for(
     fleet: DeliverySite, first: tuple[str, Path]
 ) -> None:
@@ -76,5 +97,5 @@ def test_an_image_that_nothing_needs_goes_only_where_it_is_asked_for(
     ran = fleet.run("--data", "clean=true")
     assert ran.code == 0, ran.out
     assert inspect(fleet, first[0]) == ""
-    assert "second" not in ran.plain and fleet.site.on(NODE, IMAGES)
+    assert fleet.site.on(NODE, IMAGES).count(NAME) >= 1
     assert "nothing that deliveries left is there" in fleet.run("--dry", "--data", "clean=true").plain
