@@ -21,7 +21,9 @@ case "$*" in
 "cdi generate"*)
     for word; do case $word in --output=*) into=${word#*=} ;; esac; done
     driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
-    { sed -E "/driver-version/d; s/libcuda\\.so\\.[0-9.]+/libcuda.so.$driver/" /var/lib/vllm-fleet-lab/gpu/nvidia.yaml; echo "# driver-version: $driver"; } >"$into"
+    from=/var/lib/vllm-fleet-lab/gpu/nvidia.yaml
+    sed -E "/driver-version/d; s/libcuda\\.so\\.[0-9.]+/libcuda.so.$driver/" "$from" >"$into"
+    echo "# driver-version: $driver" >>"$into"
     ;;
 "system create-dev-char-symlinks"*) ;;
 *) echo "nvidia-ctk (test): $*" >&2; exit 2 ;;

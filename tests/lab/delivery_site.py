@@ -110,6 +110,12 @@ class DeliverySite:
         assert path.exists(), ran.out
         return ran.code, json.loads(path.read_text())
 
+    def tidy(self) -> None:
+        """Nothing of a delivery is on any node, whoever was there before."""
+        left = "/srv/models/.[a-z]* /srv/models/deliv* /srv/models/next /srv/models/copy /var/lib/vllm-fleet/.delivery"
+        for node in self.site.nodes:
+            self.site.on(node, f"systemctl stop vllm-fleet-delivery 2>/dev/null; rm -rf {left}")
+
     def listing(self) -> dict[str, str]:
         """Everything where deliveries write, with times."""
         script = "find /srv/models /var/lib/vllm-fleet -printf '%p %m %s %T@ %C@ %i\\n' | sort"

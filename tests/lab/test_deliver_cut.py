@@ -29,12 +29,12 @@ def fleet(made: DeliverySite) -> Iterator[DeliverySite]:
     """Slow on purpose: what is cut must be on its way."""
     slow = {"rate_mib_s": LIMIT_MIB_S, "serves": 2, "parallel": PARALLEL, "lease_s": LEASE_S}
     made.declare(folder=str(made.source), delivery=slow)
+    made.tidy()
     yield made
     for node in made.site.nodes:
         made.site.lab.join(node)
         made.site.lab.resize_disk(node, "2G")
-        left = "/srv/models/.deliv* /srv/models/deliv* /var/lib/vllm-fleet/.delivery"
-        made.site.on(node, f"systemctl stop vllm-fleet-delivery 2>/dev/null; rm -rf {left}")
+    made.tidy()
 
 
 def staged(fleet: DeliverySite, node: str) -> int:
@@ -100,7 +100,7 @@ def test_after_the_controller_died_nothing_listens_and_the_next_run_goes_on(flee
 
 def test_a_second_delivery_says_who_holds_a_node_and_waits_for_the_lease(fleet: DeliverySite) -> None:
     holder = "someone@elsewhere pid 7"
-    lease = f'echo "other $(($(date +%s) + 4)) {holder}" >/var/lib/vllm-fleet/.delivery/lease'
+    lease = f'echo "other $(($(date +%s) + 12)) {holder}" >/var/lib/vllm-fleet/.delivery/lease'
     fleet.site.on("h1", f"mkdir -p /var/lib/vllm-fleet/.delivery; {lease}")
     fleet.declare(folder=str(fleet.source), delivery={"lease_s": LEASE_S})
     ran = fleet.run()

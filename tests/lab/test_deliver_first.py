@@ -18,6 +18,7 @@ pytestmark = pytest.mark.lab
 @pytest.fixture(scope="module")
 def fleet(shared_site: RolloutSite) -> DeliverySite:
     made = DeliverySite(shared_site)
+    made.tidy()
     made.declare(folder=str(made.source))
     return made
 

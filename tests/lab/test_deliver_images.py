@@ -21,7 +21,9 @@ def fleet(shared_site: RolloutSite) -> DeliverySite:
     for path in shared_site.fleet.glob("*.yaml"):
         if path.stem != NODE:
             path.unlink()
-    return DeliverySite(shared_site, shards=1, mib=1)
+    made = DeliverySite(shared_site, shards=1, mib=1)
+    made.tidy()
+    return made
 
 
 @pytest.fixture(scope="module")

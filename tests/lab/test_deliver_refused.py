@@ -1,6 +1,7 @@
 """Bad sources and bad nodes are refused with their name before anything moves."""
 
 import http.server
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,19 @@ from lab.naming import bridge_address
 pytestmark = pytest.mark.lab
 
 
+@pytest.fixture(scope="module")
+def made(shared_site: RolloutSite) -> DeliverySite:
+    return DeliverySite(shared_site)
+
+
 @pytest.fixture
-def fleet(site: RolloutSite) -> DeliverySite:
-    return DeliverySite(site)
+def fleet(made: DeliverySite) -> DeliverySite:
+    """Whole sources and bare hosts, whatever the test before has spoilt."""
+    shutil.rmtree(made.source)
+    make_checkpoint(made.source)
+    made.site.rollout = {}
+    made.tidy()
+    return made
 
 
 def refused(fleet: DeliverySite, *told: str) -> None:
@@ -73,7 +84,6 @@ def test_a_place_that_is_a_symlink_is_refused(fleet: DeliverySite) -> None:
     ran = fleet.run()
     assert ran.code == 1
     assert f"want a folder at {TARGET} that can be renamed, found a symlink" in ran.plain
-    fleet.site.on("h1", f"rm {TARGET}")
 
 
 @contextmanager
@@ -110,7 +120,7 @@ def test_a_checkpoint_comes_from_a_url(fleet: DeliverySite) -> None:
     assert code == 0, report
     assert {row["status"] for row in report["results"]} == {"delivered"}
     for node in fleet.site.nodes:
-        assert fleet.site.on(node, f"cat '{TARGET}/extra/a note.txt'; rm -rf {TARGET}") == "1"
+        assert fleet.site.on(node, f"cat '{TARGET}/extra/a note.txt'") == "1"
 
 
 def test_a_url_that_answers_with_a_page_is_refused(fleet: DeliverySite) -> None:
@@ -134,5 +144,3 @@ def test_a_file_of_a_url_that_is_another_one_is_named_and_not_served(fleet: Deli
     assert ran.code == 1
     assert "changed: want sha256" in ran.plain
     assert not fleet.site.on("a1", f"ls {TARGET} 2>/dev/null || true")
-    for node in fleet.site.nodes:
-        fleet.site.on(node, "rm -rf /srv/models/.delivered.*")
