@@ -92,6 +92,8 @@ def _needs_the_node(node: NodeDeclaration, service: ServiceDeclaration) -> str |
         return f"layout: auto is decided by the model's config.json there: declare tp, pp and dp of {service.name}"
     if service.layout.device_order is None and _links_matter(node, service, service.layout):
         return "the links between its GPUs, which are not declared, order its ranks: declare layout.device_order"
+    if service.nodes is not None:
+        return f"by which address and interface the hosts of {service.name} reach one another only they can tell"
     if service.speculative == "auto":
         return "speculative: auto is decided by the model's config.json there: declare none or METHOD:K"
     if service.numa_bind is not False and node.gpus.count and not node.numa:
