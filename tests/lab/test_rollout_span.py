@@ -179,9 +179,9 @@ def test_stop_and_start_of_one_host_are_those_of_the_engine(pair: RolloutSite) -
     assert stopped.code == 0, stopped.out
     assert "llm on h1 is one engine with a1: all of it" in stopped.plain
     assert {pair.state(node, "llm")["active"] for node in NODES} == {"inactive"}
-    pair.on("a1", "systemctl start --no-block vllm-llm")
+    declare(pair)
     dry = pair.pyinfra("deploy.py", "--dry")
-    assert "h1/llm: start" in dry.plain, dry.out
+    assert "a1/llm: start" in dry.plain and "h1/llm: start" in dry.plain, dry.out
     started = pair.fleet_command("start", "llm", "a1")
     assert started.code == 0, started.out
     assert {pair.state(node, "llm")["active"] for node in NODES} == {"active"}
