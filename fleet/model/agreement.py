@@ -4,8 +4,10 @@ Names, element types and sizes come from the headers alone (`fleet/model/checkpo
 in 16 or 32 bit, is held against config.json: the size of a quantised matrix depends on how it is packed.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from fleet.model.architecture import laid_over
@@ -36,6 +38,12 @@ _GATED = ("q_proj",)
 
 def disagreement(config: Config, checkpoint: Checkpoint) -> str | None:
     """What config.json says and the tensors do not, or None. ModelError where it cannot be read at all."""
+    return _disagreement(json.dumps(config), checkpoint)
+
+
+@lru_cache(maxsize=64)  # replicas have the same checkpoint
+def _disagreement(text_of_config: str, checkpoint: Checkpoint) -> str | None:
+    config: Config = json.loads(text_of_config)
     try:
         read_model(config, None, checkpoint)
     except ContradictionError as error:
