@@ -11,9 +11,10 @@ section_checkpoint() {
 }
 
 checkpoint_tensors() {
-    local file size total shards=() status
+    local file size shard shards=() status
+    declare -A total=()
     if [[ -f $1/model.safetensors.index.json ]]; then
-        mapfile -t shards < <(grep -aoE '"[^"/]+\.safetensors"' -- "$1/model.safetensors.index.json" | tr -d '"' | sort -u)
+        mapfile -t shards < <(awk "$name_shards" "$1/model.safetensors.index.json")
         shards=("${shards[@]/#/$1/}")
     else
         shards=("$1"/*.safetensors)
@@ -22,28 +23,52 @@ checkpoint_tensors() {
         printf 'no *.safetensors'
         return 2
     fi
-    {
-        for file in "${shards[@]}"; do
-            if [[ ! -f $file ]]; then
-                printf '!%s is missing}' "${file##*/}"
-                continue
-            fi
-            total=$(stat -Lc %s -- "$file")
-            size=$(od -An -t u8 -N 8 -- "$file") && size=${size//[[:space:]]/}
-            if [[ ! $size =~ ^[0-9]{1,9}$ ]] || ((total < 8)); then
-                printf '!%s: the header is not that of safetensors}' "${file##*/}"
-            elif ((total < 8 + size)); then
-                printf '!%s: the header is cut off: want %d bytes, found %d}' "${file##*/}" "$size" "$((total - 8))"
-            else
-                printf '@%s|%d}' "${file##*/}" "$((total - 8 - size))"
-                tail -c +9 -- "$file" | head -c "$size"
-                printf '}'
-            fi
-        done
-    } | awk "$sum_tensors"
+    while read -r size file; do total[$file]=$size; done < <(stat -Lc '%s %n' -- "${shards[@]}" 2>/dev/null)
+    for file in "${shards[@]}"; do
+        if [[ ! -f $file ]]; then
+            printf '!%s is missing}' "${file##*/}"
+        elif ! { exec {shard}<"$file"; } 2>/dev/null || ! header_size "$shard" || ((size < 0 || size > 999999999)); then
+            printf '!%s: the header is not that of safetensors}' "${file##*/}"
+        elif ((total[$file] < 8 + size)); then
+            printf '!%s: the header is cut off: want %d bytes, found %d}' "${file##*/}" "$size" "$((total[$file] - 8))"
+        else
+            printf '@%s|%d}' "${file##*/}" "$((total[$file] - 8 - size))"
+            head -c "$size" <&"$shard"
+            printf '}'
+        fi
+        [[ ! ${shard-} ]] || exec {shard}<&-
+        shard=
+    done | awk "$sum_tensors"
     status=("${PIPESTATUS[@]}")
     ((status[1] == 0)) || return "${status[1]}"
     printf 'files %d' "${#shards[@]}"
+}
+
+# Each file that the index names, once.
+name_shards='
+BEGIN { RS = "," }
+match($0, /"[^"\/]+\.safetensors"/) {
+    file = substr($0, RSTART + 1, RLENGTH - 2)
+    if (!(file in seen)) print file
+    seen[file] = 1
+}'
+
+# header_size DESCRIPTOR: the first 8 bytes of a file, a number with the lowest byte first, in `size`; false where there are
+# not so many. What follows is the header. Without a process: a checkpoint may have hundreds of files.
+header_size() {
+    local part value at=0 byte want
+    size=0
+    while ((at < 8)); do
+        want=$((8 - at))
+        # Up to a byte that is 0, which is taken too; the shell cannot hold it.
+        IFS= read -r -d '' -n "$want" -u "$1" part || [[ ${#part} == "$want" ]] || return 1
+        for ((byte = 0; byte < ${#part}; byte++)); do
+            printf -v value %d "'${part:byte:1}"
+            ((size |= (value & 255) << 8 * at++))
+        done
+        ((${#part} == want)) || ((at++))
+    done
+    return 0
 }
 
 # Records end at }, so that one holds one tensor. What a file holds must reach as far as its header says.

@@ -76,6 +76,19 @@ def test_the_node_sums_what_is_read_here(node: FakeNode, shapes: Shapes, shards:
     assert here.size == total and here.files == max(1, shards)
 
 
+@pytest.mark.parametrize("length", [0x5C0A, 0x200D, 0x2227, 0x5C5C, 0x2A80, 0x7FFF, 0xFF09, 0x1000A, 0x10100])
+def test_a_header_of_any_length_is_read_whole_on_the_node(node: FakeNode, length: int) -> None:
+    """Its length begins the file as bytes, among them some that a shell takes for more than bytes."""
+    path = folder(node, dense(LLAMA))
+    file = path / "model.safetensors"
+    raw = file.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    assert size <= length
+    file.write_bytes(length.to_bytes(8, "little") + raw[8 : 8 + size].ljust(length) + raw[8 + size :])
+    there = on_the_node(node, path)
+    assert there.checkpoint_error is None and there.checkpoint == read_checkpoint(path)
+
+
 def cut_header(path: Path) -> None:
     os.truncate(path / "model.safetensors", 100)
 
