@@ -160,6 +160,8 @@ def option(name: str) -> Origin:
 def _given(name: str, value: object) -> Located:
     if name in LISTS:
         value = _words(value)
+    elif name in ("partition", "device_order") and value == "":
+        value = None
     return locate(value, option(name))
 
 

@@ -11,7 +11,17 @@ from fleet.batches import batches
 from fleet.plan import Plan
 from fleet.releases.current import current_document
 from fleet.span import StoredSpan, span_in
-from operations.prepare import carry, hosts_of, joined, leave_out, observe, refuse_unless_passed, secrets_of, serving
+from operations.prepare import (
+    carry,
+    hosts_of,
+    hosts_with,
+    joined,
+    leave_out,
+    observe,
+    refuse_unless_passed,
+    secrets_of,
+    serving,
+)
 from operations.report_file import report_path
 from operations.run import Ready, Run
 from operations.show import console, print_gates
@@ -27,11 +37,11 @@ if TYPE_CHECKING:
 def prepare(state: "State", invocation: Invocation) -> Run:
     """Look, judge the nodes (not the declared plan, which is not what will run), and find what each can go back to."""
     secret = secrets_of(invocation)
-    hosts, silent = hosts_of(state)
+    hosts, silent = hosts_with(invocation, *hosts_of(state))
 
     def look(ready: Ready | None = None) -> Survey:
         answers = {**observe(invocation, list(hosts.values()), secret, ready), **silent}
-        return _about_nodes(survey(invocation.fleet, answers, secret))
+        return _about_nodes(survey(invocation.fleet, answers, secret)).about(invocation.overrides.service)
 
     found = look()
     out = console(invocation.json)

@@ -54,11 +54,11 @@ def observe(
 def deploy(state: "State", invocation: Invocation) -> Run:
     """The run of deploy.py. Raises DeployError where the gates refuse, with the whole table printed before."""
     secret = secrets_of(invocation)
-    hosts, silent = hosts_of(state)
+    hosts, silent = hosts_with(invocation, *hosts_of(state))
 
     def look(ready: Ready | None = None) -> Survey:
         answers = {**observe(invocation, list(hosts.values()), secret, ready), **silent}
-        return survey(invocation.fleet, answers, secret, invocation.prune)
+        return survey(invocation.fleet, answers, secret, invocation.prune).about(invocation.overrides.service)
 
     if invocation.overrides.deliver:
         from operations.delivery.verb import beforehand  # which imports this module
@@ -74,13 +74,31 @@ def deploy(state: "State", invocation: Invocation) -> Run:
     if invocation.dry:
         out.print("\n[bold]Dry run[/]: nothing was changed, no lock was taken.")
     elif not rollout.active:
-        whole = (
-            "every service is as declared" if not found.failing else "every service of the other nodes is as declared"
-        )
+        what = invocation.overrides.service or "every service"
+        whole = f"{what} is as declared" if not found.failing else f"{what} of the other nodes is as declared"
         gone = sum(change.kind == "remove" for change in found.changes)
         stays = f" {gone} no longer declared stay (--data prune=true removes them)." if gone else ""
         out.print(f"\n[green]Nothing to change[/]: {whole}, nothing was restarted.{stays}")
     return rollout
+
+
+def hosts_with(
+    invocation: Invocation, hosts: dict[str, "Host"], silent: dict[str, Answer]
+) -> tuple[dict[str, "Host"], dict[str, Answer]]:
+    """Those that have the service which the run is about; all, where it is about every service.
+
+    DeployError where that leaves none.
+    """
+    only = invocation.overrides.service
+    if only is None:
+        return hosts, silent
+    nodes = {p.node.name for p in invocation.fleet.placements if any(s.name == only for s in p.services)}
+    if not nodes & {*hosts, *silent}:
+        raise DeployError(f"--data service: want a node of this run that {only} is declared for, found none")
+    return (
+        {name: host for name, host in hosts.items() if name in nodes},
+        {name: answer for name, answer in silent.items() if name in nodes},
+    )
 
 
 def secrets_of(invocation: Invocation) -> Secrets:

@@ -1,7 +1,7 @@
 """Everything that is known before the first change: facts, plans, releases, differences, verdicts."""
 
 import secrets as random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from facts.gather import Answer
@@ -125,6 +125,18 @@ class Survey:
         if EVERYWHERE in nodes:
             return nodes | frozenset(view.node.name for view in self.views)
         return with_hosts_of(nodes, self.plans)
+
+    def about(self, service: str | None) -> "Survey":
+        """The same for a run that is about one service: its plans and changes, verdicts of it and of its nodes."""
+        if service is None:
+            return self
+        return replace(
+            self,
+            plans=tuple(plan for plan in self.plans if plan.service.name == service),
+            releases={key: release for key, release in self.releases.items() if key[1] == service},
+            changes=tuple(change for change in self.changes if change.service == service),
+            verdicts=tuple(v for v in self.verdicts if v.service in (None, service)),
+        )
 
     def work(self, prune: bool) -> tuple[Change, ...]:
         """Changes that this run would make on nodes whose gates pass."""

@@ -86,6 +86,14 @@ def test_a_partition_is_a_comma_list_or_json(load: Load, typed: str, value: tupl
     assert setting(load(typed, "service=glm"), "layout.partition") == value
 
 
+@pytest.mark.parametrize("name", ["partition", "device_order"])
+def test_an_empty_value_takes_back_what_is_declared_of_the_layout(load: Load, name: str) -> None:
+    declared = {"service=glm"} | ({"device_order=7,6,5,4,3,2,1,0"} if name == "device_order" else set())
+    assert setting(load(*declared), f"layout.{name}") is not None
+    layout = setting(load("service=glm", f"{name}="), "layout")
+    assert getattr(layout, name) is None and (layout.tp, layout.pp) == (4, 2)
+
+
 @pytest.mark.parametrize(
     ("typed", "value"),
     [

@@ -41,6 +41,10 @@ def test_two_services_share_a_node(only_a1: RolloutSite) -> None:
     only_a1.write(**pair(only_a1, max_model_len=2048))
     assert only_a1.deploy().code == 0
     assert only_a1.state("a1", "chat") == before, "a change of one service does not touch the other"
+    only_a1.write(**{name: {**one, "max_model_len": 1024} for name, one in pair(only_a1).items()})
+    ran = only_a1.deploy("--data", "service=embed")
+    assert ran.code == 0 and "Plan: 1 to change, 0 as declared" in ran.plain, ran.out
+    assert only_a1.state("a1", "chat") == before, "nor does a run that is about one service"
 
 
 @pytest.mark.parametrize(

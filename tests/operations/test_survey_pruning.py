@@ -32,3 +32,17 @@ def test_gpus_of_a_service_that_is_pruned_count_as_free() -> None:
 )
 def test_a_clock_is_ahead_only_by_what_the_question_did_not_take(now: int, ahead: float) -> None:
     assert clock_ahead(now, asked=1000.0, answered=1001.5) == ahead
+
+
+def test_a_run_about_one_service_is_not_about_the_others_of_its_nodes() -> None:
+    told = facts(services=(installed("old"),))
+    mine, other = service(), service(name="other", port=8001, max_model_len=10**9)
+    fleet = Fleet(name="prod", placements=(view(node(), mine, other, told=told).placement,))
+    found = survey(fleet, {"a1": Answer(node="a1", facts=told)}, Secrets())
+    assert "a1" in found.failing, "the other's context is too long"
+    alone = found.about(mine.name)
+    assert {plan.service.name for plan in alone.plans} == {mine.name}
+    assert {change.service for change in alone.changes} == {key[1] for key in alone.releases} == {mine.name}
+    assert {verdict.service for verdict in alone.verdicts} == {mine.name, None}
+    assert "max-model-len" in {v.gate for v in found.verdicts if v.stops} - {v.gate for v in alone.verdicts if v.stops}
+    assert found.about(None) is found
