@@ -6,10 +6,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import gethostname
 from typing import Any, NoReturn
 
 import typer
 
+from operations.holder import holder
+
+BIN = Path(sys.executable).parent
 PROJECT = Path(__file__).resolve().parent.parent
 WANTED = {
     "about.json": ("service", "node", "fleet", "data"),
@@ -17,8 +21,18 @@ WANTED = {
     "arm.json": ("release",),
     "booting.json": ("control",),
     "booted.json": ("control", "release"),
+    "running.json": ("holder", "pid", "host"),
 }
 """Fields without which a document of an A/B says nothing."""
+
+
+def runs(pid: object) -> bool:
+    """Is this process a pyinfra that runs? Its number may be another's by now."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return any(word.endswith(b"/pyinfra") for word in words) if words != [b""] else False
+    except OSError:
+        return False
 
 
 def fail(text: str) -> NoReturn:
@@ -39,14 +53,39 @@ class Trial:
 
     def pyinfra(self, verb: str, *words: str, arm: bool = False) -> int:
         """Run a verb of the fleet on this node and service; its exit code. `arm`: with what makes the arm."""
-        command = [str(Path(sys.executable).parent / "pyinfra"), "inventory.py", verb, "--limit", self.node]
+        command = [str(BIN / "pyinfra"), "inventory.py", verb, "--limit", self.node]
         for word in (f"service={self.service}", *(self.data if arm else ()), *words):
             command += ["--data", word] if not word.startswith("-") else [word]
         typer.echo(f"+ {' '.join(command[1:])}", err=True)
+        self._unlock_after_a_dead_one()
+        with self._started(command) as running:
+            self.write("running.json", {"holder": holder(running.pid), "pid": running.pid, "host": gethostname()})
+            code = running.wait()
+        self.path("running.json").unlink()
+        return code
+
+    def _started(self, command: list[str]) -> "subprocess.Popen[bytes]":
         environ = {**os.environ, **({"FLEET": self.fleet} if self.fleet else {})}
-        return subprocess.run(
-            command, cwd=PROJECT, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
-        ).returncode
+        return subprocess.Popen(command, cwd=PROJECT, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+
+    def _unlock_after_a_dead_one(self) -> None:
+        """Give the node's lock back that a verb of this A/B held when it was killed; its lease would last on.
+
+        Exits 1 where that verb runs still, or ran on another machine, which cannot be asked.
+        """
+        last = self.read("running.json")
+        if last is None:
+            return
+        if last["host"] != gethostname():
+            fail(
+                f"{self.folder}: a verb of this A/B was begun as {last['holder']} and did not end; see whether it runs "
+                f"there still, then remove {self.path('running.json')}"
+            )
+        if runs(last["pid"]):
+            fail(f"{self.folder}: a verb of this A/B runs still, as {last['holder']}; wait for it, or end it")
+        # It says who holds the node, and leaves the lock of anybody else alone; then the verb itself is refused.
+        self._started([str(BIN / "fleet"), "unlock", self.node, "--yes", "--holder", last["holder"]]).wait()
+        self.path("running.json").unlink()
 
     def path(self, name: str) -> Path:
         return (self.folder / name).absolute()

@@ -98,12 +98,13 @@ def stop(service: Service, node: Node = None, fleet: FleetName = None) -> None:
 def unlock(
     node: Annotated[str, typer.Argument(help="The node that a dead run holds.")],
     yes: Annotated[bool, typer.Option("--yes", help="That run is dead: take its lock away.")] = False,
+    holder: Annotated[str | None, typer.Option("--holder", help="Leave the lock of anybody else alone.")] = None,
     fleet: FleetName = None,
 ) -> None:
     """Tell who holds a node, and with --yes take the lock of a dead run away before its lease ends."""
     from cli import service as services
 
-    services.unlock(_invocation(fleet, None), node, yes)
+    services.unlock(_invocation(fleet, None), node, yes, holder)
 
 
 @app.command()

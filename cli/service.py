@@ -114,8 +114,8 @@ def _change(
         raise typer.Exit(1)
 
 
-def unlock(invocation: Invocation, node: str, sure: bool) -> None:
-    """Take the lock of a run that died away. Without `sure` only its holder is told."""
+def unlock(invocation: Invocation, node: str, sure: bool, holder: str | None = None) -> None:
+    """Take the lock of a run that died away: of any, or of that `holder`. Without `sure` only its holder is told."""
     with connected(invocation, placed(invocation.fleet, None, node)) as session:
         facts = session.survey().facts(node)
         if facts is None:
@@ -124,6 +124,8 @@ def unlock(invocation: Invocation, node: str, sure: bool) -> None:
             typer.echo(f"{node} is not locked")
             return
         typer.echo(f"{node} is held by {facts.lock.holder}, run {facts.lock.run}")
+        if holder not in (None, facts.lock.holder):
+            fail(f"want a lock of {holder}; this one was left alone")
         if not sure:
             fail(
                 "make sure that this run is dead, then add --yes; a release that it left pending the node undoes itself"

@@ -1,9 +1,6 @@
 """Who may change the nodes: all of them or none, in name order, with a lease that is renewed while the run lives."""
 
 import datetime
-import getpass
-import os
-import socket
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -13,6 +10,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 
 from facts.shell import Output, run
+from operations.holder import holder
 from operations.node_script import lock_call
 
 if TYPE_CHECKING:
@@ -21,11 +19,6 @@ if TYPE_CHECKING:
 
 class LockError(RuntimeError):
     """A node is held by somebody else, or did not answer. Nothing is held by this run any more."""
-
-
-def holder() -> str:
-    """Who runs this, for other people's eyes: user, machine, process."""
-    return f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()}"
 
 
 def _why(node: str, output: Output) -> str:

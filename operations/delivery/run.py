@@ -15,7 +15,7 @@ from fleet.delivery.delivery import MIB, Item, Need, bundles
 from fleet.delivery.manifest import ManifestFile
 from fleet.delivery.swarm import Bundle, Swarm
 from operations.delivery.look import Found
-from operations.lock import holder
+from operations.holder import holder
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

@@ -1,4 +1,7 @@
 import json
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +73,29 @@ def test_a_step_that_has_nothing_to_stand_on_says_which_comes_first(
     assert done.exit_code == 1
     assert says in done.stderr
     assert (tmp_path / "ab").exists() == ("--data" in words), "nothing is begun that cannot be"
+
+
+def begun(folder: Path, **fields: object) -> Path:
+    """An A/B of which a verb was begun and did not end."""
+    asked(folder, arm(1, 0), arm(2, 0))
+    running = {"holder": "me@here pid 7", "pid": 7, "host": socket.gethostname(), **fields}
+    (folder / "running.json").write_text(json.dumps(running))
+    return folder
+
+
+def test_a_verb_that_runs_still_is_not_run_beside_itself(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()", "/bin/pyinfra"], stdin=subprocess.PIPE) as other:
+        folder = begun(tmp_path / "ab", pid=other.pid)
+        done = ab("boot", "glm", "a1", "--folder", str(folder))
+        other.communicate(b"\n")
+    assert done.exit_code == 1 and "runs still, as me@here pid 7; wait for it" in done.stderr
+    assert (folder / "running.json").exists()
+
+
+def test_a_verb_that_was_begun_on_another_machine_is_told(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "ab", host="elsewhere")
+    done = ab("control", "glm", "a1", "--folder", str(folder))
+    assert done.exit_code == 1 and "see whether it runs there still" in done.stderr
 
 
 def test_a_folder_keeps_one_a_b(tmp_path: Path) -> None:
