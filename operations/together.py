@@ -44,9 +44,9 @@ class Part:
         """A verb of the node script for the service."""
         return self.turn.node(verb, self.step.service, *words, **how)
 
-    def bring(self, verb: str, deadline_s: int) -> Output:
-        """`switch` or `activate`, to the new release."""
-        words = (self.step.release, str(deadline_s), self.turn.rollout.id)
+    def bring(self, verb: str, deadline_s: int, release: str | None = None) -> Output:
+        """`switch` or `activate`, to the new release or another that lies there."""
+        words = (release or self.step.release, str(deadline_s), self.turn.rollout.id)
         return self.call(verb, *words, timeout_s=deadline_s + 60, show=True)
 
 
@@ -123,10 +123,11 @@ def _roll(engine: Engine, began: float) -> bool:
     engine.keep("unproven", f"{left}{engine.deadline_s + 10} s", began)
     starting = Pool(len(engine.parts))
     why, evidence = _activate_and_prove(engine, starting)
+    noted: frozenset[str] = frozenset()
     if why is None:
-        why = _confirm(engine, evidence, running)
+        why, noted = _confirm(engine, evidence, running)
     if why is not None:
-        engine.keep(_undo(engine, why), why + cut_off(running), began)
+        engine.keep(_undo(engine, why, noted), why + cut_off(running), began)
         starting.join(timeout=60)  # an activation ends by itself where an undo took its release away
         return False
     after = _undrain([engine.head])
@@ -167,41 +168,50 @@ def _reasons(outputs: dict[str, Output]) -> str:
     return "; ".join(f"{node}: {output.reason}" for node, output in outputs.items() if output.reason is not None)
 
 
-def _confirm(engine: Engine, evidence: list[Evidence], running: int | None) -> str | None:
-    """Mark the release as proven on every host. The reason where one could not note it.
-
-    A host that has noted it goes back by itself no more: it is taken back to what it had before.
-    """
+def _confirm(engine: Engine, evidence: list[Evidence], running: int | None) -> tuple[str | None, frozenset[str]]:
+    """Mark the release as proven on every host. The reason where one could not note it, and the hosts that did."""
 
     def confirm(part: Part) -> Output:
         document = proof_document(part.turn, part.step, evidence, running, measured=part is engine.head)
         return part.call("confirm", part.step.release, stdin=json.dumps(document) + "\n")
 
-    noted = engine.each(confirm)
-    bad = _reasons(noted)
-    if not bad:
-        return None
-    back = "".join(_take_back(part) for part in engine.parts if noted[part.node].reason is None)
-    return f"it proved itself, but not every host could note it: {bad}{back}"
+    outputs = engine.each(confirm)
+    if bad := _reasons(outputs):
+        noted = frozenset(node for node, output in outputs.items() if output.reason is None)
+        return f"it proved itself, but not every host could note it: {bad}", noted
+    return None, frozenset()
 
 
-def _take_back(part: Part) -> str:
-    """Let a host count the release that it had proven before as proven again; what is to be told of it."""
+def _take_back(part: Part) -> Output:
+    """Let a host that has noted the new release count what it had proven before as proven again, or have nothing.
+
+    It would not go back by itself any more. What it counts as proven now, the undo starts.
+    """
     old = part.step.old.proven if part.step.old else None
-    if old in (None, part.step.release):
-        return ""
-    switched = part.call("switch", str(old), str(part.step.deadline_s), part.turn.rollout.id, timeout_s=120)
-    proof = part.step.old.proof if part.step.old else None
-    noted = part.call("confirm", str(old), stdin=proof or '{"format": 1}\n') if switched.reason is None else switched
-    return f"; {part.node} could not be taken back to {old}: {noted.reason}" if noted.reason else ""
+    if old is None:
+        return part.call("drop", timeout_s=part.step.policy.stop_grace_s + 120)
+    switched = part.bring("switch", part.step.deadline_s, old)
+    if old == part.step.release or switched.reason is not None:
+        return switched
+    return part.call("confirm", old, stdin=(part.step.old.proof if part.step.old else None) or '{"format": 1}\n')
 
 
-def _undo(engine: Engine, why: str) -> dict[str, str]:
-    """Put back on every host what was proven there, and prove what serves. Status of each; the story stops the run."""
+def _undo(engine: Engine, why: str, noted: frozenset[str]) -> dict[str, str]:
+    """Put back on every host what was proven there, and prove what serves. Status of each; the story stops the run.
+
+    `noted`: hosts that count the new release as proven.
+    """
     engine.say(f"FAILED: {why}; restoring what ran before on all hosts")
     engine.each(lambda part: part.call("stop", timeout_s=part.step.policy.stop_grace_s + 90))
     limit_s = max(part.step.undo_s for part in engine.parts)
-    undone = engine.each(lambda part: part.call("undo", why[:200], timeout_s=limit_s, show=True))
+    taken = engine.each(lambda part: _take_back(part) if part.node in noted else Output())
+    undone = engine.each(
+        lambda part: (
+            Output(stdout="undone=none", reason=taken[part.node].reason)
+            if part.node in noted and (part.step.old is None or part.step.old.proven is None)
+            else part.call("undo", why[:200], timeout_s=limit_s, show=True)
+        )
+    )
     if bad := _reasons(undone):
         engine.stop(
             f"{why}; what ran before could NOT be restored from here: {bad}; "

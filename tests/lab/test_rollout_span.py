@@ -137,6 +137,22 @@ def test_a_host_that_cannot_start_fails_the_engine_at_once(pair: RolloutSite) ->
     assert without_pid(look(pair)) == without_pid(before)
 
 
+def test_where_one_host_cannot_note_the_proof_all_go_back(pair: RolloutSite) -> None:
+    before = look(pair)
+    fault_of_the_next_release(pair, "")
+    declare(pair, max_model_len=2048)
+    pair.on("h1", f"mkdir {STATE}/llm/.proven.new")  # in the way of the file that would be written
+    ran = pair.deploy()
+    pair.on("h1", f"rmdir {STATE}/llm/.proven.new")
+    assert ran.code == 1, ran.out
+    assert "it proved itself, but not every host could note it: h1: cannot write" in ran.plain
+    assert "was restored and proved itself" in ran.plain
+    after = look(pair)
+    for node in NODES:
+        assert after[node]["current"] == after[node]["proven"] == before[node]["current"]
+    assert answers(pair)
+
+
 def test_a_change_rolls_and_a_rollback_brings_both_back(pair: RolloutSite) -> None:
     first = look(pair)
     fault_of_the_next_release(pair, "")
