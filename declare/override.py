@@ -68,15 +68,11 @@ CONNECTION_REFUSED = {
 }
 
 
-class Overrides(Frozen):
-    """What one run changes. `settings` and `rollout` hold the values as pyinfra parsed them, by name."""
+class OfOneRun(Frozen):
+    """What is said of one run and is no setting of a service, of the rollout or of a delivery."""
 
     service: str | None = None
-    """Only this service takes the settings; None: every service."""
-    settings: dict[str, Any] = {}
-    rollout: dict[str, Any] = {}
-    delivery: dict[str, Any] = {}
-    waivers: tuple[Waiver, ...] = ()
+    """The run is about this service alone; None: about every one."""
     prune: bool = False
     """Take away what is no longer declared."""
     report: str | None = None
@@ -95,10 +91,21 @@ class Overrides(Frozen):
     """Folder that keeps audits, or what verify.py found, one JSON file each."""
     probes: tuple[str, ...] = ()
     """What verify.py asks with; empty: the policy's proof."""
-    trials: int | None = None
+    trials: Count | None = None
     """How often a probe of verify.py that counts asks."""
-    seconds: int | None = None
+    seconds: Count | None = None
     """Time of each probe of verify.py; None: the policy's proof_s."""
+    waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
+    """`GATE:REASON` of each waiver, as typed."""
+
+
+class Overrides(OfOneRun):
+    """What one run changes. `settings` and `rollout` hold the values as pyinfra parsed them, by name."""
+
+    settings: dict[str, Any] = {}
+    rollout: dict[str, Any] = {}
+    delivery: dict[str, Any] = {}
+    waivers: tuple[Waiver, ...] = ()
 
     def rollout_layer(self) -> Located:
         """The last layer of the rollout's policy."""
@@ -172,48 +179,18 @@ def _words(value: object) -> object:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class _OfOneRun(Frozen):
-    """The overrides that are no setting of a service or of the rollout."""
-
-    service: str | None = None
-    prune: bool = False
-    report: str | None = None
-    deliver: bool = False
-    rehash: bool = False
-    clean: bool = False
-    reboot: bool = False
-    html: str | None = None
-    history: str | None = None
-    probes: tuple[str, ...] = ()
-    trials: Count | None = None
-    seconds: Count | None = None
-    waive: Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ()
-
-
 def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides:
     """The overrides in `data`, which pyinfra has parsed (`true`, `8`, JSON, text). Values are validated when merged."""
     known = {name: value for name, value in data.items() if name in NAMES}
     problems.extend(_strangers(data))
-    run = {name: _given(name, known[name]) for name in _OfOneRun.model_fields if name in known}
-    own = build(_OfOneRun, Located(run, Origin()), problems) or _OfOneRun()
-    waivers = [waiver for text in own.waive if (waiver := _waiver(text, own.service, problems)) is not None]
+    run = {name: _given(name, known[name]) for name in OfOneRun.model_fields if name in known}
+    own = build(OfOneRun, Located(run, Origin()), problems) or OfOneRun()
     return Overrides(
-        service=own.service,
+        **dict(own),
         settings={name: value for name, value in known.items() if name in SERVICE},
         rollout={name: value for name, value in known.items() if name in ROLLOUT},
         delivery={name: value for name, value in known.items() if name in DELIVERY},
-        waivers=tuple(waivers),
-        prune=own.prune,
-        report=own.report,
-        deliver=own.deliver,
-        rehash=own.rehash,
-        clean=own.clean,
-        reboot=own.reboot,
-        html=own.html,
-        history=own.history,
-        probes=own.probes,
-        trials=own.trials,
-        seconds=own.seconds,
+        waivers=tuple(waiver for text in own.waive if (waiver := _waiver(text, own.service, problems)) is not None),
     )
 
 

@@ -14,6 +14,7 @@ from fleet.batches import batches
 from fleet.declaration import RolloutPolicy
 from fleet.engines.patch import PatchError
 from fleet.gate import EVERYWHERE
+from fleet.gates.replicas import proves
 from fleet.plan import Plan
 from fleet.releases.command import unit_name
 from fleet.releases.difference import Change, wrong_files
@@ -156,9 +157,9 @@ def _step(found: Survey, change: Change, secret: Secrets) -> Step:
 def serving(found: Survey) -> dict[str, frozenset[str]]:
     """Service -> nodes that serve it now with a proven release."""
     nodes: dict[str, set[str]] = {}
+    views = {view.node.name: view for view in found.views}
     for plan in found.plans:
-        lies = plan.installed if plan.serves else None
-        if lies and lies.proven and lies.proven == lies.current and lies.unit and lies.unit.active == "active":
+        if plan.serves and proves(views[plan.node.name], plan.service.name):
             nodes.setdefault(plan.service.name, set()).add(plan.node.name)
     return {service: frozenset(names) for service, names in nodes.items()}
 
