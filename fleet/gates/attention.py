@@ -136,6 +136,6 @@ def kv_cache_gpu(plan: Plan) -> list[Finding]:
         got = f"none on compute capability {cap} (GPU {_gpus(indices)}); " + (
             f"there they read {', '.join(read)}" if read else "for this kind it has no backend there at all"
         )
-        patched = names is SPARSE and not able and int(cap.partition(".")[0]) < PATCHED_BELOW
+        patched = names is SPARSE and int(cap.partition(".")[0]) < PATCHED_BELOW
         findings.append(Finding(want=want, got=got, warning=patched))
     return findings

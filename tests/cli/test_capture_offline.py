@@ -55,7 +55,8 @@ def test_a_capture_runs_as_a_fleet_with_the_declaration_of_today(site: Path, cap
 
 
 def test_gates_and_audit_run_on_it(captured: Path) -> None:
-    assert run("pyinfra", "inventory.py", "gates.py", fleet=captured).returncode == 0
+    gates = run("pyinfra", "inventory.py", "gates.py", fleet=captured)
+    assert gates.returncode == 0 and gates.stdout.count("passed everywhere") == 1, "one look, whatever hosts come"
     audit = run("pyinfra", "inventory.py", "audit.py", fleet=captured)
     assert audit.returncode == 2 and "found no release on a1/glm" in audit.stdout and "Traceback" not in audit.stderr
 
