@@ -72,6 +72,8 @@ def deploy(state: "State", invocation: Invocation) -> Run:
     rollout = _run(invocation, found, hosts, secret, look)
     refuse_unless_passed(rollout)
     leave_out(state, rollout)
+    for one in found.kept(invocation.prune):
+        out.print(f"{one.node}/{one.service} stays until what replaces its engine has proven itself; then prune again")
     if invocation.dry:
         out.print("\n[bold]Dry run[/]: nothing was changed, no lock was taken.")
     elif not rollout.active:

@@ -11,10 +11,11 @@ from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
 from fleet.nodes.node import CheckpointRequest, Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
 from fleet.releases.command import unit_name
+from fleet.releases.current import current_document
 from fleet.releases.difference import Change, compare, removals
 from fleet.releases.release import Release, adopted, secrets_mark
 from fleet.releases.tied import as_one, tie, with_hosts_of
-from fleet.span import peer_requests
+from fleet.span import peer_requests, span_in
 from fleet.verdict import Verdict
 from operations import secrets
 from operations.node_script import outdated_support
@@ -140,11 +141,31 @@ class Survey:
 
     def work(self, prune: bool) -> tuple[Change, ...]:
         """Changes that this run would make on nodes whose gates pass."""
+        kept = self.kept(prune)
+        return tuple(change for change in self._wanted(prune) if change not in kept)
+
+    def _wanted(self, prune: bool) -> tuple[Change, ...]:
         return tuple(
             change
             for change in self.changes
             if change.kind != "none" and (prune or change.kind != "remove") and change.node not in self.failing
         )
+
+    def kept(self, prune: bool) -> tuple[Change, ...]:
+        """Removals that wait for another run: of parts of an engine that other hosts leave now, and may go back to."""
+        wanted = self._wanted(prune)
+        anew = {(change.node, change.service) for change in wanted if change.restarts and change.kind != "remove"}
+        return tuple(
+            change
+            for change in wanted
+            if change.kind == "remove" and any((node, change.service) in anew for node in self._hosts_of(change))
+        )
+
+    def _hosts_of(self, change: Change) -> tuple[str, ...]:
+        """The hosts of the engine that lies there now, where several run it."""
+        facts = self.facts(change.node)
+        span = span_in(current_document(facts.installed(change.service) if facts else None))
+        return span.nodes if span else ()
 
 
 def _render(plans: tuple[Plan, ...], secret: Secrets) -> dict[Key, Release]:

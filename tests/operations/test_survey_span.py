@@ -74,3 +74,25 @@ def test_hosts_of_one_engine_have_releases_of_their_own_tied_by_one_digest() -> 
     assert spans["a3"] is None
     assert found.releases["a1", "glm"].id != found.releases["a2", "glm"].id
     assert spans["a1"].digest in found.releases["a2", "glm"].files["plan.json"]
+
+
+def test_a_part_that_its_engine_gives_up_is_not_removed_before_the_others_have_changed() -> None:
+    first = look({name: sound(name) for name in ("a1", "a2", "a3")})
+    release = first.releases["a2", "glm"]
+    path = f"/var/lib/vllm-fleet/glm/releases/{release.id}/plan.json"
+    document = OwnFile(path=path, sha256="0", mode="600", owner="root:root", text=release.files["plan.json"])
+    part = installed(current=release.id, proven=release.id, files=(document,))
+    placements = (
+        view(node(name="a1", address=ADDRESS["a1"]), service(), told=None).placement,
+        view(node(name="a2", address=ADDRESS["a2"]), told=None).placement,
+    )
+    fleet = Fleet(name="prod", placements=placements)
+    told = {"a1": facts(), "a2": facts(services=(part,))}
+    found = survey(fleet, {name: Answer(node=name, facts=one) for name, one in told.items()}, Secrets(), prune=True)
+    assert [(change.node, change.kind) for change in found.work(prune=True)] == [("a1", "create")]
+    assert [(change.node, change.kind) for change in found.kept(prune=True)] == [("a2", "remove")]
+    assert found.kept(prune=False) == ()
+    alone = survey(
+        Fleet(name="prod", placements=placements[1:]), {"a2": Answer(node="a2", facts=told["a2"])}, Secrets()
+    )
+    assert [(change.node, change.kind) for change in alone.work(prune=True)] == [("a2", "remove")]
