@@ -11,7 +11,7 @@ from fleet.nodes.node import NodeFacts
 IDENTITY = ("index", "gpu", "name", "path", "reference", "port", "id", "unit")
 """What names an entry of a list, in this order."""
 RESTLESS = re.compile(
-    r"(?:now|boot_id|lock|deep\.time|.*\.(?:memory_used_mib|main_pid|pid|free_bytes|error_age|reports|sha256))(?:[.\[].*)?"
+    r"(?:now|boot_id|lock|deep\.time|.*\.(?:memory_used_mib|main_pid|pid|free_bytes|room_bytes|error_age|reports|sha256))(?:[.\[].*)?"
 )
 """Times, process ids, use of memory and disks; digests of files, whose text is compared."""
 
