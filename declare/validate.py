@@ -21,10 +21,10 @@ def build(
 
     `given` are fields that do not stand in the file; `also` are fields of the file that are no part of the model.
     """
-    known = {*fields(model, ()), *also} - set(given)
-    misnamed = [unknown(entry.origin, name, known) for name, entry in tree.entries() if name in given]
+    misnamed = [(name, entry) for name, entry in tree.entries() if name in given]
     if misnamed:
-        problems.extend(misnamed)
+        known = _known(model, also, given)
+        problems.extend(unknown(entry.origin, name, known) for name, entry in misnamed)
         return None
     if not isinstance(tree.value, dict):
         problems.append(line(tree.origin, wanted(model, ()), found(tree)))
@@ -32,8 +32,13 @@ def build(
     try:
         return model.model_validate({**tree.plain(), **given})
     except ValidationError as error:
-        problems.extend(_lines(model, tree, error.errors(), known))
+        problems.extend(_lines(model, tree, error.errors(), _known(model, also, given)))
         return None
+
+
+def _known(model: type[BaseModel], also: tuple[str, ...], given: dict[str, Any]) -> set[str]:
+    """The fields that the file may have; asked only where one is wrong, for a model's schema takes a while to make."""
+    return {*fields(model, ()), *also} - set(given)
 
 
 def _lines(model: type[BaseModel], tree: Located, errors: Iterable[ErrorDetails], known: set[str]) -> Iterable[str]:
