@@ -229,6 +229,7 @@ def main(words: list[str] | None = None) -> int:
         lab.down()
         lab.up()
         folder = lab.folder / "bench-deliver"
+        shutil.rmtree(folder, ignore_errors=True)  # a lab of another size may have left its inventory
         site = BenchSite(lab, folder / "site")
         ground = Ground(site, checkpoint(folder / "source", asked.mib), folder / "fleet", asked.rate)
         write(ground)
