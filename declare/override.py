@@ -29,6 +29,8 @@ SERVICE: dict[str, tuple[str, ...]] = {
             "hf_overrides",
             "boundary_repaired",
             "numa_bind",
+            "nodes",
+            "master_port",
             "port",
             "model",
         )
@@ -61,7 +63,7 @@ NAMES = (
     "seconds",
 )
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
-LISTS = ("proof", "batches", "probes")
+LISTS = ("proof", "batches", "probes", "nodes")
 CONNECTION_REFUSED = {
     "ssh_hostname": "the address in NODE.yaml: one address for a whole fleet would make all nodes one",
     "ssh_strict_host_key_checking": "host keys that are always checked",

@@ -8,6 +8,7 @@ import pytest
 from declared_sites import GLM, PROJECT, node, one_line
 
 from declare.load import load_fleet
+from declare.problem import DeclarationError
 from declare.site import find_site
 
 Files = dict[str, str | bytes]
@@ -105,3 +106,18 @@ def test_a_limit_that_cuts_an_engine_is_refused_and_one_that_does_not_is_not(
     assert "want all of n1, n2, which run glm together, or none of them, found n2 alone" in cut.stdout + cut.stderr
     machine = pyinfra(fleet, "debug-inventory", *words)
     assert "which run glm together" not in machine.stdout + machine.stderr
+
+
+def test_nodes_may_be_given_for_one_run(write_site: Write) -> None:
+    site = find_site(str(write_site({N2: node(2)})), PROJECT)
+    data = {"service": "glm", "nodes": "n2,n1", "master_port": 29600}
+    fleet = load_fleet(site, data)
+    assert [(p.services[0].nodes, p.services[0].master_port) for p in fleet.placements] == [(("n2", "n1"), 29600)] * 2
+    with pytest.raises(DeclarationError) as refused:
+        load_fleet(site, {**data, "nodes": "n2"})
+    assert one_line(refused.value.lines).startswith("--data nodes: want two nodes or more")
+    with pytest.raises(DeclarationError) as unknown:
+        load_fleet(site, {**data, "nodes": "n2,n9"})
+    assert '--data nodes[1]: want one of n1, n2, found the unknown node of the inventory "n9"' in "\n".join(
+        unknown.value.lines
+    )
