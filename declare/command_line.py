@@ -1,5 +1,6 @@
 """What `inventory.py` does under pyinfra: the fleet, pyinfra's settings for a rollout, errors without a traceback."""
 
+import atexit
 import gc
 import logging
 import os
@@ -81,6 +82,7 @@ def _settle(hosts: int) -> None:
     config.FAIL_PERCENT = None
     state.should_raise_failed_hosts = None
     gc.set_threshold(GARBAGE_AFTER)
+    atexit.register(gc.freeze)  # Python would look for cycles in all that lives, at its very end
 
 
 class _Plain(logging.Formatter):
