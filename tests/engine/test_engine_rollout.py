@@ -172,7 +172,7 @@ def probe(endpoint, limits, say):
     few = {"concurrency": (1, 4), "max_tokens": 8, "lengths": (32,), "trials": 4}
     return speed.probe(endpoint, limits.model_copy(update=few), say)
 """
-"""The project's probe with a load that a CPU can carry: five tokens a second, sixteen at once, would take ten minutes."""
+"""The project's probe with a load that a CPU can carry: at five tokens a second the usual one takes ten minutes."""
 OTHER = ("--data", "partition=2,2")
 SHARED = ("--tpot-loss", "100000")
 """The cores of the machine that tests are shared: how fast an arm is decides nothing here."""
