@@ -34,7 +34,7 @@ lint: venv
 	$(BIN)/mypy --strict fleet
 
 test: lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m 'not engine'
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not engine'
 
 test-engine: venv
 	$(BIN)/python -m pytest -m engine

@@ -108,7 +108,13 @@ class Engine:
             if crash and done == startup.SHARDS // 2:
                 raise ValueError("fault crash-start: the worker died while it loaded the model")
             if slow and done < startup.SHARDS:
-                time.sleep(slow / startup.SHARDS)
+                self._load_slowly(slow / startup.SHARDS)
+
+    def _load_slowly(self, seconds: float) -> None:
+        """So long, or until the fault is taken back."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and "slow-start" in self._faults.now():
+            time.sleep(min(left, 0.2))
 
     def _serve(self) -> int:
         self._server.listen()  # before the log says so: who reads it connects at once

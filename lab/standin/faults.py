@@ -1,7 +1,8 @@
 """How the stand-in is told to misbehave.
 
 VLLM_STANDIN_FAULT is a comma-separated list; the file named by VLLM_STANDIN_FAULT_FILE adds to it and is read
-again at every request, so that a running engine can be broken and mended. A missing file means no fault.
+again at every request, and while weights are loaded slowly, so that an engine can be broken and mended. A missing file
+means no fault.
 
     slow-start:SECONDS        listens only after that long
     crash-start[:p=P]         dies while it loads

@@ -68,10 +68,16 @@ def _bare(site: RolloutSite) -> None:
         site.lab.ssh(name, drop)
 
 
+QUICK = ("completion",)
+"""The proof of services where it is not what a test is about: the default one asks eighty times and more."""
+
+
 @contextmanager
-def fresh_site(lab: Lab, folder: Path, nodes: tuple[str, ...] = ("a1", "h1", "l1")) -> Iterator[RolloutSite]:
+def fresh_site(
+    lab: Lab, folder: Path, nodes: tuple[str, ...] = ("a1", "h1", "l1"), proof: tuple[str, ...] | None = QUICK
+) -> Iterator[RolloutSite]:
     """A site on bare hosts of the lab; what it rolled out is dropped at the end, and faults are cleared."""
-    made = RolloutSite(lab, folder, nodes)
+    made = RolloutSite(lab, folder, nodes, proof=proof)
     _bare(made)
     try:
         yield made
@@ -79,17 +85,25 @@ def fresh_site(lab: Lab, folder: Path, nodes: tuple[str, ...] = ("a1", "h1", "l1
         _bare(made)
 
 
+def _proof(request: pytest.FixtureRequest) -> tuple[str, ...] | None:
+    """A file says PROOF where it is about the proof; None is the default one."""
+    found: tuple[str, ...] | None = getattr(request.module, "PROOF", QUICK)
+    return found
+
+
 @pytest.fixture
-def site(lab: Lab, tmp_path: Path) -> Iterator[RolloutSite]:
+def site(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RolloutSite]:
     """A site of one test's own."""
-    with fresh_site(lab, tmp_path / "site") as made:
+    with fresh_site(lab, tmp_path / "site", proof=_proof(request)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def shared_site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolloutSite]:
+def shared_site(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[RolloutSite]:
     """A site that the tests of one file share, in their order. Not together with `site`: both are on the same hosts."""
-    with fresh_site(lab, tmp_path_factory.mktemp("site")) as made:
+    with fresh_site(lab, tmp_path_factory.mktemp("site"), proof=_proof(request)) as made:
         yield made
 
 

@@ -44,6 +44,8 @@ class RolloutSite:
     """Placed on every node of the site unless `on` says otherwise."""
     rollout: dict[str, Any] = field(default_factory=dict)
     waivers: list[dict[str, str]] = field(default_factory=list)
+    proof: tuple[str, ...] | None = None
+    """What proves a release of `service`; None: what a service has that says nothing."""
 
     def __post_init__(self) -> None:
         written = self.lab.write_inventory(self.root / "all-nodes")
@@ -64,6 +66,7 @@ class RolloutSite:
         digest = (self.lab.folder / f"image-{version}.digest").read_text().strip()
         policy = {"start_budget_s": 30, "proof_s": 10, "drain_s": 20, "stop_grace_s": 5, "last_replica": "take"}
         policy |= {"mixed": ["gpus"]}  # a lab has one node of each kind
+        policy |= {} if self.proof is None else {"proof": list(self.proof)}
         own = {
             "model": "/srv/models/llama-70b",
             "image": {"name": "localhost/vllm-standin", "digest": digest, "engine": version},

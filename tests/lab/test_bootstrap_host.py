@@ -17,6 +17,7 @@ from lab.standin.archive import archive
 from lab.standin.image import build as build_image
 
 pytestmark = pytest.mark.lab
+PROOF = ("smoke",)
 VERSION = "0.30.0"
 
 

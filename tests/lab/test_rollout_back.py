@@ -8,6 +8,7 @@ from rollout_site import FAULT_FILE, RolloutSite
 from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
+PROOF = ("smoke",)
 
 
 @pytest.fixture(scope="module")

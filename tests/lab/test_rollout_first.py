@@ -14,6 +14,7 @@ from probes.asking.ask import ask
 from probes.evidence import Endpoint, Limits
 
 pytestmark = pytest.mark.lab
+PROOF = None  # what a service has that says nothing
 SERVED = {"a1": ("glm", "TP4/PP2", "42,36"), "h1": ("qwen", "TP8/PP1", "-"), "l1": ("llama", "TP4/PP1", "-")}
 """Node -> service, layout and partition, as group_data of the project declares them."""
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.lab
 POLICY = {"start_budget_s": 6, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1, "proof": ["completion"]}
 DEADLINE_S = 16
 """What the policy adds up to: the node waits this long for a proof."""
-LOAD, PROOF = "slow-start:60", "hang"
+LOAD, ASKED = "slow-start:60", "hang"
 """Killed here, a1 loads its second release, h1 proves its second, and l1 does one of both with its first ever."""
 
 
@@ -29,7 +29,7 @@ def old(site: RolloutSite) -> dict[str, str]:
 
 def start_and_kill(site: RolloutSite, old: dict[str, str], first: str) -> None:
     """Roll out a change, and kill the controller where every node has activated its release, and none is proven."""
-    set_faults(site, {"a1": LOAD, "h1": PROOF, "l1": first})
+    set_faults(site, {"a1": LOAD, "h1": ASKED, "l1": first})
     site.write(chat=site.service(policy=POLICY, max_model_len=2048))
     run = site.start("deploy.py", "-y")
     try:
@@ -53,7 +53,7 @@ def nothing_runs(site: RolloutSite, node: str) -> None:
     assert site.on(node, "systemctl --failed --plain --no-legend") == ""
 
 
-@pytest.mark.parametrize(("how", "first"), [("killed", PROOF), ("rebooted", LOAD), ("power-cut", PROOF)])
+@pytest.mark.parametrize(("how", "first"), [("killed", ASKED), ("rebooted", LOAD), ("power-cut", ASKED)])
 def test_nodes_left_alone_come_back_to_what_was_proven(
     site: RolloutSite, old: dict[str, str], how: str, first: str
 ) -> None:

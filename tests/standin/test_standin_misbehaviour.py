@@ -32,6 +32,18 @@ def test_slow_start(model: Path) -> None:
         assert _ask(engine).status_code == 200
 
 
+def test_a_slow_start_goes_on_at_once_where_its_file_takes_it_back(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "fault"
+    file.write_text("slow-start:600")
+    with started(model, environ={"VLLM_STANDIN_FAULT_FILE": str(file)}) as engine:
+        while "0/4" not in engine.output:
+            time.sleep(0.01)
+        assert "Starting vLLM server" not in engine.output
+        file.unlink()
+        engine.wait_ready()
+        assert _ask(engine).status_code == 200
+
+
 def test_healthy_but_the_first_completion_fails(model: Path) -> None:
     with running(model, environ={"VLLM_STANDIN_FAULT": "first-completion-500"}) as engine:
         assert _healthy(engine)
