@@ -168,7 +168,7 @@ ASKED = ("--probes", "smoke,degeneration,quality,speed", "--trials", "8", "--sec
 BRISK = """
 from probes import speed
 
-def probe(endpoint, limits, say):
+def probe(endpoint, limits, say=print):
     few = {"concurrency": (1, 4), "max_tokens": 8, "lengths": (32,), "trials": 4}
     return speed.probe(endpoint, limits.model_copy(update=few), say)
 """
