@@ -181,3 +181,36 @@ def test_an_image_without_vllm_is_told_by_the_node(rolled: RolloutSite) -> None:
     assert ran.code == 1 and "want an image with vLLM and python3" in ran.plain, ran.out
     gone = rolled.fleet_command("patch", "check", "localhost/nothing:1", "--node", "a1", timeout=60)
     assert gone.code == 1 and "Traceback" not in gone.out, gone.out
+
+
+IMAGE_WITH_ENGINE = """
+set -e
+asked='import site; print(site.getsitepackages()[0])'
+packages=$(podman run --rm --network none --entrypoint python3 {standin} -c "$asked")
+made=$(podman create --network none {standin})
+mkdir -p /srv/engine/vllm /srv/engine/vllm-0.30.0.dist-info
+: >/srv/engine/vllm/__init__.py
+cp {packages}/vllm/limits.py /srv/engine/vllm/
+for part in vllm vllm-0.30.0.dist-info; do podman cp /srv/engine/$part $made:$packages/; done
+podman commit --quiet $made localhost/engine:1
+podman rm $made
+"""
+
+
+def test_what_would_apply_to_an_image_on_a_node_is_told(rolled: RolloutSite) -> None:
+    """Exit 0 where every file is the one that the patch was written for, 2 where only the anchors fit."""
+    digest = (rolled.lab.folder / "image-0.30.0.digest").read_text().strip()
+    script = IMAGE_WITH_ENGINE.format(standin=f"localhost/vllm-standin@{digest}", packages=PACKAGES)
+
+    def told(text: str) -> tuple[int, dict[str, Any]]:
+        held(rolled, text)
+        rolled.on("a1", script)
+        words = ("patch", "check", "localhost/engine:1", "--node", "a1", "--patch", "longer", "--json")
+        ran = rolled.fleet_command(*words, timeout=60)
+        return ran.code, json.loads(ran.plain[ran.plain.index("{") :])
+
+    code, exact = told(SOURCE)
+    assert (code, exact["engine"]) == (0, "0.30.0") and exact["patches"][0]["answer"] == "applies", exact
+    code, other = told(f"# newer\n{SOURCE}")
+    assert code == 2 and other["patches"][0]["answer"] == "anchors fit", other
+    held(rolled, SOURCE)
