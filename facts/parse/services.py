@@ -36,7 +36,8 @@ def parse_files(section: Section) -> Mapping[str, OwnFile]:
     except ValueError as error:  # binascii.Error, or letters that are no ASCII
         raise PartError(f"files: want base64, found {quoted(body)} ({error})") from None
     stats = head.splitlines()
-    if odd := next((line for line in stats if not _STAT.fullmatch(line)), None):
+    odd = next((line for line in stats if not _STAT.fullmatch(line)), None)
+    if odd is not None:
         raise PartError(f"files: want a line of stat, found {quoted(odd)}")
     if len(contents) != len(stats):
         raise PartError(f"files: want {len(stats)} contents, found {len(contents)}")
