@@ -21,7 +21,7 @@ from bench.replay import REPLAY_S, figures_of, replays
 from bench.rollout import RESULTS, compile_modules
 from bench.site import MODEL, PROJECT, SERVICE, BenchSite, write_json
 from facts.script import probe_script
-from fleet.nodes.node import ProbeRequest, ServiceRequest
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 from lab import cgroup, host
 from lab.lab import Lab
 

@@ -11,7 +11,7 @@ import yaml
 from bench.site import MODEL, PROJECT, SERVICE, BenchSite, write_json
 from facts.parse.gpus import FIELDS
 from facts.script import probe_script
-from fleet.nodes.node import ProbeRequest, ServiceRequest
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 
 HERE = Path(__file__).parent
 VENV = HERE / ".venv"

@@ -21,7 +21,8 @@ from fleet.layouts.partition import best_partition
 from fleet.ledger.ledger import Ledger
 from fleet.ledger.serving import Serving
 from fleet.model.read import read_model
-from fleet.nodes.node import ModelFolder, NodeFacts, Nvidia, Runtime
+from fleet.nodes.node import ModelFolder, NodeFacts, Runtime
+from fleet.nodes.nvidia import Nvidia
 from fleet.plan import Plan, decide
 
 MODELS = Path(__file__).resolve().parent.parent / "lab" / "models"

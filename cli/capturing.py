@@ -20,9 +20,10 @@ from facts.parse.probe import parse_probe
 from facts.script import probe_script
 from facts.scrub import recorded
 from facts.shell import run
-from fleet.declaration import NODE_NAME, NodeDeclaration, Placement
+from fleet.declaration import NodeDeclaration, Placement
 from fleet.nodes.hardware import HardwareError, changed, hardware
 from fleet.nodes.node import NodeFacts
+from fleet.values import NODE_NAME
 from operations.survey import request_for
 
 if TYPE_CHECKING:

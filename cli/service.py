@@ -14,9 +14,10 @@ from cli.session import Session, connected, fail, placed
 from declare.invocation import Invocation
 from facts.shell import run
 from fleet.batches import units
-from fleet.declaration import Fleet, ServiceDeclaration, ServicePolicy
+from fleet.declaration import Fleet, ServiceDeclaration
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
+from fleet.policy import ServicePolicy
 from fleet.releases.command import NODE_SCRIPT
 from fleet.releases.current import current_document
 from operations.lock import LockError, Locks

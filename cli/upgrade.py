@@ -81,7 +81,7 @@ def upgrade(
 def _image(text: str | None) -> NewImage | None:
     """`name@sha256:...`; exits 1 where it is another thing."""
     from cli.session import fail
-    from fleet.declaration import DIGEST
+    from fleet.values import DIGEST
 
     if text is None:
         return None

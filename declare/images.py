@@ -6,7 +6,7 @@ from pathlib import Path
 from declare.located import Located, Origin, locate
 from declare.nodes import absolute
 from declare.problem import found, line, unknown
-from fleet.declaration import DIGEST
+from fleet.values import DIGEST
 
 _NO_DIGEST = "sha256:" + "0" * 64
 """Stands in for a digest that is a problem already, so that the rest of the service is still validated."""

@@ -18,8 +18,9 @@ from declare.site import Site
 from declare.spans import Origins, with_peers, wrong_spans
 from declare.validate import build
 from declare.waivers import read_waivers
-from fleet.declaration import Evidence, Fleet, NodeDeclaration, Placement, RolloutPolicy
+from fleet.declaration import Evidence, Fleet, NodeDeclaration, Placement
 from fleet.delivery.source import DeliveryPolicy
+from fleet.policy import RolloutPolicy
 
 
 def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:

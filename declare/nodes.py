@@ -10,7 +10,8 @@ from declare.problem import DeclarationError, found, line
 from declare.reader import read_yaml
 from declare.site import Site
 from declare.validate import build
-from fleet.declaration import SERVICE_NAME, NodeDeclaration
+from fleet.declaration import NodeDeclaration
+from fleet.values import SERVICE_NAME
 
 GROUP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 RESERVED_GROUPS = {"all", "self", "names_data", "override_data"}

@@ -10,8 +10,9 @@ from pydantic import BeforeValidator
 from declare.located import Located, Origin, locate
 from declare.problem import found, line, unknown
 from declare.validate import build
-from fleet.declaration import Count, Waiver
+from fleet.declaration import Waiver
 from fleet.frozen import Frozen
+from fleet.values import Count
 
 LAYOUT = ("tp", "pp", "dp", "partition", "device_order")
 SERVICE: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,8 @@ from declare.problem import unknown
 from declare.site import Site
 from declare.spans import Origins, known_nodes
 from declare.validate import build
-from fleet.declaration import SERVICE_NAME, ServiceDeclaration
+from fleet.declaration import ServiceDeclaration
+from fleet.values import SERVICE_NAME
 
 HOOKS = ("drain", "undrain")
 

@@ -14,7 +14,8 @@ from facts.parse.probe import ProbeError, parse_probe
 from facts.script import probe_script
 from facts.shell import run
 from fleet.frozen import Frozen
-from fleet.nodes.node import NodeFacts, ProbeRequest
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.request import ProbeRequest
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

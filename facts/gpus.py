@@ -13,5 +13,5 @@ class Gpus(SectionFact):
     sections = ("gpus",)
 
     def read(self, frames: dict[str, Section]) -> dict[str, Any]:
-        """The fields of fleet.nodes.node.Nvidia."""
+        """The fields of fleet.nodes.nvidia.Nvidia."""
         return read_gpus(frames["gpus"]).model_dump(mode="json")

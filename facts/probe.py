@@ -8,7 +8,7 @@ from pyinfra.api.exceptions import FactProcessError
 from facts.parse.probe import ProbeError, parse_probe
 from facts.script import ProbeScript, probe_script
 from facts.section import bash
-from fleet.nodes.node import ProbeRequest
+from fleet.nodes.request import ProbeRequest
 
 __all__ = ["Probe", "ProbeScript", "probe_script"]
 

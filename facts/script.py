@@ -11,7 +11,8 @@ from pathlib import Path
 
 from facts.parse.gpus import FIELDS
 from fleet.frozen import Frozen
-from fleet.nodes.node import BUSY_MIB, ProbeRequest
+from fleet.nodes.node import BUSY_MIB
+from fleet.nodes.request import ProbeRequest
 from fleet.releases.places import NODE_SCRIPT, RUNTIMES, STATE
 
 DEADLINE_S = 20

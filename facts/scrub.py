@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from facts.parse.frames import with_nonce
 from fleet.frozen import Frozen
-from fleet.nodes.node import ProbeRequest
+from fleet.nodes.request import ProbeRequest
 
 NONCE = "0123456789abcdef"
 _BEGIN = re.compile(r"==[0-9a-f]{16} ([a-z]+) begin")

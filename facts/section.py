@@ -10,7 +10,7 @@ from pyinfra.api.exceptions import FactProcessError
 
 from facts.parse.frames import ProbeError, Section, parse_frames
 from facts.script import ProbeScript, sections_script
-from fleet.nodes.node import ProbeRequest
+from fleet.nodes.request import ProbeRequest
 
 
 class SectionFact(FactBase[dict[str, Any]]):

@@ -4,81 +4,34 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fleet.delivery.source import ArchiveDeclaration, CheckpointDeclaration, DeliveryPolicy
-from fleet.engines.patch import PATCH_NAME, Patch
+from fleet.engines.patch import Patch
 from fleet.frozen import Frozen
 from fleet.layouts.objective import Objective, Positive, Target
 from fleet.nodes.host import HostDeclaration
-from fleet.releases.systemd import control_character, exec_word
-
-SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
-NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-FLAG = re.compile(r"--[a-z0-9][a-z0-9._-]*")
-
-
-def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not pattern.fullmatch(value):
-            raise ValueError(f"want {what} ({pattern.pattern}), found {value!r}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _word(value: str) -> str:
-    exec_word(value)  # QuotingError is a ValueError
-    return value
-
-
-def _variable(value: str) -> str:
-    if (bad := control_character(value)) is not None:
-        raise ValueError(f"want text without control characters, found {bad!r}")
-    return value
-
-
-Word = Annotated[str, AfterValidator(_word)]
-"""What can be one item of an argv."""
-EnvValue = Annotated[str, AfterValidator(_variable)]
-ServiceName = Annotated[str, _matching(SERVICE_NAME, "a service name: small letters, digits, dashes")]
-NodeName = Annotated[str, _matching(NODE_NAME, "a node name: letters, digits, dots, dashes")]
-EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
-Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")]
-Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
-AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f]*"), "an absolute path")]
-Address = Annotated[str, _matching(re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_%-]*"), "a host name or an IP address")]
-PatchName = Annotated[str, _matching(PATCH_NAME, "a patch's name: small letters, digits, dashes")]
-Integer = Annotated[int, Field(strict=True)]
-"""Strict, so that `true` and "8" are told and not taken for 1 and 8."""
-Number = Annotated[float, Field(strict=True)]
-Port = Annotated[Integer, Field(ge=1, le=65535)]
-Count = Annotated[Integer, Field(ge=1)]
-
-
-def _from_comma_list(value: object) -> object:
-    """`--data partition=41,37` and `partition: "41,37"` mean what `[41, 37]` means."""
-    if isinstance(value, str) and re.fullmatch(r"\s*-?\d+(\s*,\s*-?\d+)*\s*", value):
-        return [int(part) for part in value.split(",")]
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _several(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    if names is None:
-        return names
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"want each node once, found {', '.join(twice)} more than once")
-    if len(names) < 2:
-        raise ValueError(f"want two nodes or more (one alone serves without it), found {list(names)}")
-    return names
-
-
-IntList = Annotated[tuple[Integer, ...], BeforeValidator(_from_comma_list)]
-NodeList = Annotated[tuple[NodeName, ...] | None, AfterValidator(_several)]
-Switch = bool | Literal["auto"]
+from fleet.policy import BoundaryPolicy, RolloutPolicy, ServicePolicy
+from fleet.values import (
+    AbsolutePath,
+    Address,
+    Count,
+    Digest,
+    EnvName,
+    EnvValue,
+    Flag,
+    Integer,
+    IntList,
+    NodeList,
+    NodeName,
+    Number,
+    PatchName,
+    Port,
+    ServiceName,
+    Switch,
+    Word,
+    _matching,
+)
 
 
 class Ssh(Frozen):
@@ -212,58 +165,6 @@ class Mount(Frozen):
     read_only: bool = True
 
 
-class Hook(Frozen):
-    """A command of the owner: words, not a shell line. `{node}`, `{service}`, `{address}`, `{port}` are filled in."""
-
-    command: tuple[str, ...] = Field(min_length=1)
-    on: Literal["controller", "node"] = "controller"
-
-
-class Heartbeat(Frozen):
-    """A token is asked for once a minute; after so many misses one after the other the service is restarted."""
-
-    deadline_s: Annotated[Integer, Field(ge=1, le=600)] = 30
-    misses: Count = 3
-
-
-class ServicePolicy(Frozen):
-    """How one service is started, drained and proven. Times in seconds."""
-
-    start_budget_s: Count = 1800
-    stop_grace_s: Count = 60
-    restart_limit: Annotated[Integer, Field(ge=0)] = 5
-    """Restarts within `restart_window_s` before systemd gives up."""
-    restart_window_s: Count = 7200
-    drain: Hook | None = None
-    undrain: Hook | None = None
-    drain_s: Annotated[Integer, Field(ge=0)] = 300
-    proof: tuple[str, ...] = ("smoke", "degeneration")
-    """Probes that a fresh start must pass, by file name in probes/. `/health` is always awaited."""
-    proof_s: Count = 600
-    """How long each probe may take."""
-    proof_trials: Annotated[Integer, Field(ge=31)] = 40
-    """Answers of a degeneration run. With fewer than 31 a fault in a fifth of them is missed in more than 1 of 100."""
-    undo_margin_s: Count = 60
-    """What the node waits for a proof beyond all that a start may take, before it undoes by itself."""
-    replicas: Count = 1
-    """Different nodes that the service must be placed on at least."""
-    mixed: tuple[Literal["image", "driver", "gpus"], ...] = ()
-    """In what its replicas may differ."""
-    heartbeat: Heartbeat | None = None
-    """None: nobody watches. Never during `start_budget_s` from the start of the process, nor while a rollout proves."""
-    last_replica: Literal["keep", "take"] = "keep"
-    """May the only proven replica of this service be restarted?"""
-
-
-class BoundaryPolicy(Frozen):
-    """What is done where a stage of an index-sharing model would start on a layer that computes no indices."""
-
-    repair: Literal["auto", "aligned", "pattern", "patch", "none"] = "auto"
-    """auto: the first that may be done of aligned, pattern and patch. A name: only that one. none: nothing."""
-    max_pool_loss: Annotated[Number, Field(ge=0, le=1)] = 0.05
-    """Share of the KV pool that an aligned partition may cost."""
-
-
 class ServiceDeclaration(Frozen):
     """One model served. Every setting of the engine that operators change has its place here."""
 
@@ -343,27 +244,6 @@ class ServiceDeclaration(Frozen):
         both = sorted(set(self.env) & set(self.secrets))
         if both:
             raise ValueError(f"want each name in env or in secrets, found {both} in both")
-        return self
-
-
-class RolloutPolicy(Frozen):
-    """How a fleet is rolled: batch sizes, what a failing host means, room in GiB, lock in seconds."""
-
-    batches: tuple[Annotated[str, BeforeValidator(str)], ...] = ("1", "25%")
-    """The last entry repeats until every host had its turn."""
-    on_failed_gate: Literal["stop", "host"] = "stop"
-    on_unreachable: Literal["stop", "host"] = "stop"
-    lock_lease_s: Annotated[Integer, Field(ge=5)] = 900
-    look_again_s: Annotated[Integer, Field(ge=0)] = 60
-    """A batch that begins later than this after the last look at the nodes begins with another look."""
-    min_free_gib: Annotated[Number, Field(ge=0)] = 2.0
-    """Room that must stay free where releases and images lie."""
-
-    @model_validator(mode="after")
-    def _batches_are_counts_or_percents(self) -> Self:
-        for size in self.batches or ("",):
-            if not re.fullmatch(r"[1-9]\d*|([1-9]\d?|100)%", size):
-                raise ValueError(f'batches: want counts or percents such as [1, "25%"], found {size!r}')
         return self
 
 

@@ -7,7 +7,8 @@ from fleet.layouts.layout import Layout
 from fleet.model.architecture import Architecture
 from fleet.model.checkpoint import Checkpoint
 from fleet.nodes.machine import Machine
-from fleet.nodes.node import Gpu, NodeFacts
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import Gpu
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 

@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any
 
-from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Speculative
+from fleet.declaration import Evidence, NodeDeclaration, Placement, ServiceDeclaration, Speculative
 from fleet.engines.engine import Engine, engine_of
 from fleet.engines.patch import Patch, PatchError, find_patch
 from fleet.frozen import Frozen
@@ -14,6 +14,7 @@ from fleet.layouts.repair import Pool, Repair, Unrepaired, overrides_with, repai
 from fleet.layouts.repair_cost import predicted_pool, when_asked
 from fleet.model.architecture import Architecture, ArchitectureError, read_architecture
 from fleet.nodes.node import Installed, ModelFolder, NodeFacts
+from fleet.policy import RolloutPolicy
 from fleet.span import Span, span_of
 
 

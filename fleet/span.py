@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fleet.frozen import Frozen
-from fleet.nodes.node import Peer, PeerRequest
+from fleet.nodes.node import Peer
+from fleet.nodes.request import PeerRequest
 
 if TYPE_CHECKING:
     from fleet.declaration import Placement, ServiceDeclaration

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from facts.shell import run
-from fleet.declaration import Hook
+from fleet.policy import Hook
 from operations.steps import Step
 from probes.asking.metrics import MetricsError, running_requests
 

@@ -11,11 +11,11 @@ from facts.gather import Answer, gather
 from facts.script import UNIT_FOLDER
 from facts.shell import run
 from fleet.batches import batches
-from fleet.declaration import RolloutPolicy
 from fleet.engines.patch import PatchError
 from fleet.gate import EVERYWHERE
 from fleet.gates.replicas import proves
 from fleet.plan import Plan
+from fleet.policy import RolloutPolicy
 from fleet.releases.command import unit_name
 from fleet.releases.difference import Change, wrong_files
 from fleet.releases.release import UNIT

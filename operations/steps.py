@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from fleet.declaration import NodeDeclaration, ServicePolicy
+from fleet.declaration import NodeDeclaration
 from fleet.nodes.node import Installed
 from fleet.plan import Plan
+from fleet.policy import ServicePolicy
 from fleet.releases.current import current_document
 from fleet.releases.difference import Change, Kind
 from fleet.releases.release import ENV, PLAN, SECRETS, UNIT, Release

@@ -8,7 +8,9 @@ from facts.gather import Answer
 from fleet.declaration import Fleet, Placement
 from fleet.delivery.delivery import record_key
 from fleet.gate import EVERYWHERE, FleetView, evaluate, not_asked
-from fleet.nodes.node import CheckpointRequest, Installed, NodeFacts, Nvidia, ProbeRequest, ServiceRequest
+from fleet.nodes.node import Installed, NodeFacts
+from fleet.nodes.nvidia import Nvidia
+from fleet.nodes.request import CheckpointRequest, ProbeRequest, ServiceRequest
 from fleet.plan import NodeView, Plan, decide
 from fleet.releases.command import unit_name
 from fleet.releases.current import current_document

@@ -3,7 +3,7 @@
 import re
 
 from facts.parse.cgroups import unit_of
-from fleet.nodes.node import Gpu, GpuProcess, Nvidia
+from fleet.nodes.nvidia import Gpu, GpuProcess, Nvidia
 
 FIELDS = (
     "index",

@@ -4,7 +4,7 @@ import re
 
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from fleet.nodes.node import KernelLog, Xid
+from fleet.nodes.nvidia import KernelLog, Xid
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)[^)]*\): ([0-9]{1,6})\b")
 _PREFIX = re.compile(r"^(?:\[[^\]]*\]\s*|\S+ kernel: )")

@@ -4,7 +4,7 @@ import re
 
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from fleet.nodes.node import Nvlinks
+from fleet.nodes.nvidia import Nvlinks
 
 _GPU = re.compile(r"GPU ([0-9]{1,4}): .+")
 _PORT = re.compile(r"\s+Link ([0-9]{1,3}): (?:<(inactive)>|[0-9.]+ [GM]B/s)", re.IGNORECASE)

@@ -28,7 +28,8 @@ from facts.parse.tensors import parse_indexers
 from facts.parse.topology import TopologyError, parse_topology
 from facts.parse.versions import parse_names, parse_versions
 from facts.script import ProbeScript
-from fleet.nodes.node import Deep, ModelFolder, NodeFacts, Nvidia, OwnFile, Unit
+from fleet.nodes.node import Deep, ModelFolder, NodeFacts, OwnFile, Unit
+from fleet.nodes.nvidia import Nvidia
 from fleet.nodes.topology import Topology
 from fleet.releases.command import NODE_SCRIPT
 

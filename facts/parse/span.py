@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from facts.parse.frames import Section
 from facts.parse.refusal import quoted
-from fleet.nodes.node import Peer, PeerRequest
+from fleet.nodes.node import Peer
+from fleet.nodes.request import PeerRequest
 
 _WAY = re.compile(r"\bdev (\S+).*?\bsrc (\S+)")
 _WORDS = ("resolved", "route", "answer")

@@ -4,7 +4,7 @@ import re
 
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of
-from fleet.nodes.node import Xid
+from fleet.nodes.nvidia import Xid
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 

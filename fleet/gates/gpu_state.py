@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of, gpus_of, layout_of
-from fleet.nodes.node import BUSY_MIB, Gpu, GpuProcess
+from fleet.nodes.node import BUSY_MIB
+from fleet.nodes.nvidia import Gpu, GpuProcess
 from fleet.plan import NodeView, Plan
 from fleet.releases.command import unit_name
 from fleet.verdict import Finding

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from fleet.gate import gate
 from fleet.known import Undecidable, facts_of, gpus_of
-from fleet.nodes.node import Gpu, Nvidia
+from fleet.nodes.nvidia import Gpu, Nvidia
 from fleet.nodes.topology import Topology
 from fleet.plan import NodeView
 from fleet.verdict import Finding

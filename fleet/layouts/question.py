@@ -25,7 +25,7 @@ from fleet.model.checkpoint import Checkpoint
 from fleet.model.read import read_model
 from fleet.model.shape import Model, ModelError
 from fleet.nodes.gpu import memory_bandwidth
-from fleet.nodes.node import Nvidia
+from fleet.nodes.nvidia import Nvidia
 from fleet.nodes.topology import Topology
 
 MEMORY_SEEN_BY_ENGINE = 0.9906

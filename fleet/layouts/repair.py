@@ -7,11 +7,11 @@ layer of such a stage compute; else a source patch that does the same. The last 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from fleet.declaration import BoundaryPolicy
 from fleet.engines.patch import Patch, PatchError, find_patch
 from fleet.frozen import Frozen
 from fleet.layouts.boundary import Partition, nearest_aligned, orphans
 from fleet.model.architecture import Architecture, IndexSharing
+from fleet.policy import BoundaryPolicy
 
 PATCH = "index-boundary"
 """The patch that does it, by name: in patches/ of the site or of this project."""

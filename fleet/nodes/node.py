@@ -3,129 +3,17 @@
 `None` always means "the node did not tell". It is never a stand-in for zero or for "ok".
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from fleet.frozen import Frozen
 from fleet.model.checkpoint import Checkpoint
 from fleet.nodes.machine import Cdi, Machine
+from fleet.nodes.nvidia import KernelLog, Nvidia, Nvlinks
 from fleet.nodes.running import Running
 from fleet.nodes.topology import Topology
 
 BUSY_MIB = 1024
 """Memory of a GPU in use beyond which somebody must be holding it: the driver alone takes less."""
-
-
-class ServiceRequest(Frozen):
-    """What the probe must look at for one declared service."""
-
-    name: str
-    model: str
-    """Folder of the checkpoint on the node."""
-    image: str
-    """Reference by digest: `name@sha256:...`."""
-    port: int
-    mounts: tuple[str, ...] = ()
-    """Folders and files of the node that its container sees."""
-
-
-class PeerRequest(Frozen):
-    """Another node of an engine that spans several: its declared address, and the port of the engine's head."""
-
-    name: str
-    address: str
-    port: int
-
-
-class CheckpointRequest(Frozen):
-    """A folder that must hold a certain content: the manifest's digest, and the name of its record on the node."""
-
-    path: str
-    digest: str
-    key: str
-
-
-class ProbeRequest(Frozen):
-    """Parameters of the one command that a node is asked."""
-
-    services: tuple[ServiceRequest, ...] = ()
-    runtime: Literal["podman", "docker"] = "podman"
-    checkpoints: tuple[CheckpointRequest, ...] = ()
-    names: tuple[str, ...] = ()
-    """Of other machines, which the node must resolve."""
-    peers: tuple[PeerRequest, ...] = ()
-    sysctls: tuple[str, ...] = ()
-    users: tuple[str, ...] = ()
-    managed: tuple[str, ...] = ()
-    """Files and folders whose content, mode and owner a bootstrap must know."""
-    secret_key: str = ""
-    """Random text of this run; secrets come back only as HMAC-like digests keyed with it."""
-    deep: bool = False
-    """Also what takes seconds on a real node, or tells nothing that breaks a start: for `gates.py` and audits."""
-    audit: bool = False
-    """Also look at what runs: processes, their containers, and what the engines report of themselves."""
-
-
-class Gpu(Frozen):
-    """One GPU as `nvidia-smi --query-gpu` printed it. Sizes in MiB."""
-
-    index: int
-    name: str | None = None
-    bus_id: str | None = None
-    memory_mib: int | None = None
-    memory_used_mib: int | None = None
-    mig: str | None = None
-    compute_cap: str | None = None
-    told: dict[str, str] = {}
-    """Further fields, by nvidia-smi's names, as it printed them: `persistence_mode`, `pcie.link.width.current`, ..."""
-    problem: str | None = None
-    """The text that stood where a value was wanted, for example `[GPU requires reset]`."""
-
-
-class GpuProcess(Frozen):
-    """A process that holds memory of a GPU. `unit`: its systemd unit, where that could be read."""
-
-    bus_id: str
-    pid: int
-    name: str
-    memory_mib: int | None = None
-    unit: str | None = None
-
-
-class Xid(Frozen):
-    """One error of the driver in the kernel's log: which GPU (`0000:9b:00`), which code, the line word for word."""
-
-    bus: str
-    code: int
-    text: str
-
-
-class KernelLog(Frozen):
-    """The driver's errors since boot, each GPU and code once. `whole`: the log still reaches back to the boot."""
-
-    xids: tuple[Xid, ...] = ()
-    whole: bool = True
-    error: str | None = None
-
-
-class Nvlinks(Frozen):
-    """The NVLink ports of one GPU as `nvidia-smi nvlink -s` lists them. `said`: what it printed in place of ports."""
-
-    gpu: int
-    up: tuple[int, ...] = ()
-    down: tuple[int, ...] = ()
-    said: str | None = None
-
-
-class Nvidia(Frozen):
-    """All GPUs of a node. `error` holds every line that was not a GPU row, word for word."""
-
-    gpus: tuple[Gpu, ...] = ()
-    driver: str | None = None
-    missing_fields: tuple[str, ...] = ()
-    """What this driver's nvidia-smi does not know how to tell."""
-    processes: tuple[GpuProcess, ...] = ()
-    """Asked only where memory of a GPU is in use."""
-    error: str | None = None
 
 
 class NumaNode(Frozen):

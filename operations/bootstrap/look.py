@@ -17,7 +17,7 @@ from fleet.declaration import Placement
 from fleet.nodes.bare import MachineFacts
 from fleet.nodes.bootstrap import decide, managed_paths, sysctl_settings, wanted_files
 from fleet.nodes.driver import CDI_UNIT
-from fleet.nodes.node import ProbeRequest
+from fleet.nodes.request import ProbeRequest
 from fleet.nodes.step import Bootstrap, Step
 from operations.lock import Locks
 from operations.node_script import support_files

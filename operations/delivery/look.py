@@ -16,7 +16,7 @@ from facts.shell import run
 from fleet.declaration import Fleet, Placement
 from fleet.delivery.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, NodeLook, Origin, need_of, record_key
 from fleet.delivery.manifest import ManifestFile
-from fleet.nodes.node import CheckpointRequest, ProbeRequest, ServiceRequest
+from fleet.nodes.request import CheckpointRequest, ProbeRequest, ServiceRequest
 from operations.delivery.call import READ_WHOLE, call
 from operations.delivery.sources import SourceError, archive_file, check_folder, file_url, one_file, wrong_answers
 

@@ -11,16 +11,8 @@ from declared_sites import PROJECT
 from declare.load import load_fleet
 from declare.reader import read_yaml
 from declare.site import Site, find_site
-from fleet.declaration import (
-    Fleet,
-    GpuDeclaration,
-    LayoutDeclaration,
-    NodeDeclaration,
-    RolloutPolicy,
-    ServiceDeclaration,
-    ServicePolicy,
-    Ssh,
-)
+from fleet.declaration import Fleet, GpuDeclaration, LayoutDeclaration, NodeDeclaration, ServiceDeclaration, Ssh
+from fleet.policy import RolloutPolicy, ServicePolicy
 
 RECORDED = {"a1": "a100", "h1": "h100", "l1": "l40s"}
 

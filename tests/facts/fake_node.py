@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from facts.script import ProbeScript, probe_script, sections_script
-from fleet.nodes.node import ProbeRequest
+from fleet.nodes.request import ProbeRequest
 from fleet.releases.command import NODE_SCRIPT, STATE
 
 CURRENT, OLD = "0123456789abcdef", "fedcba9876543210"

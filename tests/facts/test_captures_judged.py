@@ -14,7 +14,8 @@ from facts.parse.probe import read_numa, read_topology
 from fleet.declaration import NodeDeclaration
 from fleet.gate import FleetView
 from fleet.nodes.machine import Limit
-from fleet.nodes.node import NodeFacts, Nvidia
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import Nvidia
 from tests.facts.captures import CAPTURES, index, require_captures, topology_text
 from tests.fleet.builders import ask, deep, facts, fails, fleet_with, gpus, machine, node, passes, topology
 

@@ -12,7 +12,8 @@ from facts.checkpoint import INDEX, read_checkpoint
 from facts.parse.checkpoint import with_checkpoints
 from facts.parse.frames import parse_frames
 from fleet.model.shape import ModelError
-from fleet.nodes.node import ModelFolder, ProbeRequest, ServiceRequest
+from fleet.nodes.node import ModelFolder
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 
 LLAMA = {
     "num_hidden_layers": 3,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from facts.parse.engines import parse_engines
 from facts.parse.frames import Section, parse_frames
-from fleet.nodes.node import ProbeRequest
+from fleet.nodes.request import ProbeRequest
 from fleet.nodes.running import Running
 from tests.facts.fake_node import CURRENT, FakeNode
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.parse.gpus import FIELDS, parse_gpus
-from fleet.nodes.node import Gpu, Nvidia
+from fleet.nodes.nvidia import Gpu, Nvidia
 from tests.facts.captures import CAPTURES, require_captures
 
 WELL = (

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from facts.parse.probe import ProbeError, parse_probe
 from facts.script import ProbeScript
-from fleet.nodes.node import NodeFacts, ProbeRequest, ServiceRequest
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 
 ANSWER = (Path(__file__).parent / "answers" / "a1.txt").read_text()
 NONCE = "0123456789abcdef"

@@ -8,7 +8,8 @@ import pytest
 
 from facts.parse.frames import Section, parse_frames
 from facts.parse.span import parse_span
-from fleet.nodes.node import Peer, PeerRequest, ProbeRequest
+from fleet.nodes.node import Peer
+from fleet.nodes.request import PeerRequest, ProbeRequest
 from tests.facts.fake_node import FakeNode
 
 A2 = PeerRequest(name="a2", address="192.0.2.2", port=29501)

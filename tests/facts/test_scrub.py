@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from facts.parse.frames import parse_frames
 from facts.parse.services import parse_files
 from facts.scrub import NONCE, RecordingError, read_recording, recorded, scrubbed
-from fleet.nodes.node import ProbeRequest, ServiceRequest
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 
 SECRET = "hunter2$ \\ü"
 UUID = "GPU-3cb87b12-0f5a-7f4e-9a61-0d1a2b3c4d5e"

@@ -15,7 +15,8 @@ from facts.parse.frames import Section, parse_frames
 from facts.parse.probe import read_models
 from facts.parse.runtime import parse_disks, parse_ports, parse_runtime
 from facts.parse.services import parse_services
-from fleet.nodes.node import Image, Installed, ModelFolder, NodeFacts, ProbeRequest, Runtime, ServiceRequest
+from fleet.nodes.node import Image, Installed, ModelFolder, NodeFacts, Runtime
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 from fleet.releases.command import STATE
 from fleet.releases.systemd import environment_file
 from tests.facts.fake_node import CURRENT, DIGEST, OLD, FakeNode

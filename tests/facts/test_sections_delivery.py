@@ -12,7 +12,8 @@ from facts.parse.delivery import SECTIONS, parse_look, running
 from facts.parse.frames import ProbeError, parse_frames
 from facts.script import sections_script
 from fleet.delivery.delivery import FolderLook
-from fleet.nodes.node import CheckpointRequest, Installed, OwnFile, ProbeRequest, Unit
+from fleet.nodes.node import Installed, OwnFile, Unit
+from fleet.nodes.request import CheckpointRequest, ProbeRequest
 
 DIGEST = "sha256:" + "5" * 64
 

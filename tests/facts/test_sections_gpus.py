@@ -7,7 +7,8 @@ import pytest
 from facts.parse.frames import parse_frames
 from facts.parse.gpus import FIELDS, parse_gpus
 from facts.parse.kernel import parse_kernel
-from fleet.nodes.node import KernelLog, Nvidia, ProbeRequest
+from fleet.nodes.nvidia import KernelLog, Nvidia
+from fleet.nodes.request import ProbeRequest
 from tests.facts.fake_node import FakeNode
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="runs the probe's bash")

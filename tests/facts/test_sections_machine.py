@@ -13,7 +13,7 @@ from facts.parse.probe import read_mounts
 from facts.parse.system import parse_system
 from facts.parse.versions import parse_names, parse_versions
 from fleet.nodes.machine import Cdi
-from fleet.nodes.node import ProbeRequest, ServiceRequest
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 from tests.facts.fake_node import FakeNode
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="runs the probe's bash")

@@ -6,7 +6,7 @@ Every gate passes on them without a warning.
 
 from typing import Any
 
-from fleet.declaration import Evidence, NodeDeclaration, Placement, RolloutPolicy, ServiceDeclaration, Waiver
+from fleet.declaration import Evidence, NodeDeclaration, Placement, ServiceDeclaration, Waiver
 from fleet.engines.patch import Patch
 from fleet.gate import FleetView, evaluate
 from fleet.layouts.repair import Pool
@@ -15,22 +15,20 @@ from fleet.nodes.machine import Cdi, CdiSpec, Limit, Machine
 from fleet.nodes.node import (
     Deep,
     Disk,
-    Gpu,
     Image,
     Installed,
-    KernelLog,
     ModelFolder,
     NodeFacts,
     NumaNode,
-    Nvidia,
-    Nvlinks,
     OwnFile,
     Port,
     Runtime,
     Unit,
 )
+from fleet.nodes.nvidia import Gpu, KernelLog, Nvidia, Nvlinks
 from fleet.nodes.topology import Topology
 from fleet.plan import NodeView, Plan, decide
+from fleet.policy import RolloutPolicy
 from fleet.verdict import Verdict
 
 MODEL = "/models/glm-5.2"

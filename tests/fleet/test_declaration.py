@@ -5,18 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleet.declaration import (
-    Evidence,
-    Fleet,
-    Hook,
-    ImageDeclaration,
-    Mount,
-    Placement,
-    RolloutPolicy,
-    SecretReference,
-    Speculative,
-    Waiver,
-)
+from fleet.declaration import Evidence, Fleet, ImageDeclaration, Mount, Placement, SecretReference, Speculative, Waiver
+from fleet.policy import Hook, RolloutPolicy
 from tests.fleet.builders import DIGEST, node, service
 
 

@@ -8,7 +8,8 @@ from fleet.declaration import Waiver
 from fleet.gate import EVERYWHERE, FleetView, PlacedFinding, catalogue, evaluate, gate, not_asked
 from fleet.gate_page import markdown
 from fleet.known import Undecidable
-from fleet.nodes.node import Deep, NodeFacts, Nvidia, Runtime
+from fleet.nodes.node import Deep, NodeFacts, Runtime
+from fleet.nodes.nvidia import Nvidia
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding, Verdict
 from tests.fleet import builders

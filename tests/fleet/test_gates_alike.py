@@ -3,7 +3,7 @@
 from typing import Any
 
 from fleet.gate import FleetView
-from fleet.nodes.node import Nvidia
+from fleet.nodes.nvidia import Nvidia
 from tests.fleet.builders import OLD_DIGEST, facts, fails, fleet, gpus, image, node, passes, service, view, warns
 
 

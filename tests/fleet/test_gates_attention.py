@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from fleet.nodes.node import Nvidia
+from fleet.nodes.nvidia import Nvidia
 from tests.fleet.builders import GLM, IMAGE, LLAMA, facts, fails, fleet_with, gpus, passes, warns
 
 MLA = {"model_type": "deepseek_v3", "num_hidden_layers": 61, "num_attention_heads": 128, "kv_lora_rank": 512}

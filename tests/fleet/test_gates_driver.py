@@ -2,7 +2,8 @@
 
 import pytest
 
-from fleet.nodes.node import KernelLog, NodeFacts, Nvidia, Runtime, Xid
+from fleet.nodes.node import NodeFacts, Runtime
+from fleet.nodes.nvidia import KernelLog, Nvidia, Xid
 from tests.fleet.builders import facts, fails, fleet_with, gpus, image, node, passes, warns
 
 NO_GPUS = node(gpus={"count": 0, "model": "none", "memory_mib": 1}, nvlink_islands=(), numa=())

@@ -1,6 +1,7 @@
 """Behind an NVLink switch the fabric is ready, and its manager lives and has the driver's version."""
 
-from fleet.nodes.node import NodeFacts, Nvidia
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import Nvidia
 from tests.fleet.builders import deep, facts, fails, fleet_with, gpus, machine, passes
 
 

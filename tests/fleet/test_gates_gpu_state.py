@@ -2,7 +2,8 @@
 
 import pytest
 
-from fleet.nodes.node import GpuProcess, NodeFacts, Nvidia
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import GpuProcess, Nvidia
 from tests.fleet.builders import facts, fails, fleet_with, gpus, passes, warns
 
 GATES = ("row-remap", "gpu-recovery", "mig", "persistence", "power-limit", "clocks", "pcie-link")

@@ -1,7 +1,8 @@
 """NVLinks are all up, or nothing is started over them."""
 
 from fleet.nodes.machine import IommuGroup, Machine
-from fleet.nodes.node import NodeFacts, Nvlinks
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import Nvlinks
 from fleet.nodes.topology import Topology
 from tests.fleet.builders import deep, facts, fails, fleet_with, machine, node, passes, topology
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fleet.nodes.node import Gpu, NodeFacts, Nvidia
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import Gpu, Nvidia
 from tests.fleet.builders import PAIRS, ask, facts, fails, fleet_with, gpus, node, passes, topology, warns
 
 LOST_TEXT = "GPU is lost.  Reboot the system to recover this GPU"

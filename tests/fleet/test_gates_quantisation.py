@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.gate import FleetView
-from fleet.nodes.node import Nvidia
+from fleet.nodes.nvidia import Nvidia
 from tests.fleet.builders import GLM, facts, fails, fleet_with, gpus, passes
 
 

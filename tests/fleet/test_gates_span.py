@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fleet.gate import FleetView
-from fleet.nodes.node import NodeFacts, Nvidia
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.nvidia import Nvidia
 from tests.fleet.builders import (
     OLD_DIGEST,
     ask,

@@ -6,7 +6,8 @@ import pytest
 
 from fleet.nodes.facts_difference import facts_difference
 from fleet.nodes.hardware import HardwareError, changed, hardware
-from fleet.nodes.node import Gpu, Nvidia, Port
+from fleet.nodes.node import Port
+from fleet.nodes.nvidia import Gpu, Nvidia
 from tests.fleet.builders import facts, gpus, installed, node, topology
 
 

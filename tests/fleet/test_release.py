@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from fleet.declaration import Heartbeat
 from fleet.nodes.node import Installed, NodeFacts, OwnFile, Pending
 from fleet.plan import Plan
+from fleet.policy import Heartbeat
 from fleet.releases.command import STATE
 from fleet.releases.difference import Change, compare, expected_files, plan_words, removals
 from fleet.releases.release import ENV, PLAN, SECRETS, UNIT, Release, make_release, plan_document, secrets_mark

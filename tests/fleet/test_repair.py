@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.declaration import BoundaryPolicy
 from fleet.layouts.boundary import Partition, orphans
 from fleet.layouts.repair import (
     CARRIES_INDICES,
@@ -21,6 +20,7 @@ from fleet.layouts.repair import (
     repaired_sharing,
 )
 from fleet.model.architecture import Architecture, IndexSharing, read_architecture
+from fleet.policy import BoundaryPolicy
 from tests.fleet.builders import GLM, LLAMA, patch
 
 MODEL = read_architecture(GLM)

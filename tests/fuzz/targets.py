@@ -41,7 +41,8 @@ from fleet.model.agreement import disagreement
 from fleet.model.checkpoint import parse_lines
 from fleet.model.shape import ModelError
 from fleet.model.sharding import cuts
-from fleet.nodes.node import ModelFolder, PeerRequest, ProbeRequest, ServiceRequest
+from fleet.nodes.node import ModelFolder
+from fleet.nodes.request import PeerRequest, ProbeRequest, ServiceRequest
 from fleet.nodes.running import Report
 from fleet.plan import NodeView, decide
 from tests.fleet import builders, cases

@@ -11,7 +11,8 @@ import pytest
 
 from facts.parse.probe import parse_probe
 from facts.script import DEADLINE_S, probe_script
-from fleet.nodes.node import NodeFacts, ProbeRequest, ServiceRequest
+from fleet.nodes.node import NodeFacts
+from fleet.nodes.request import ProbeRequest, ServiceRequest
 from lab.lab import Lab
 
 pytestmark = pytest.mark.lab

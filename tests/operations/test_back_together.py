@@ -2,8 +2,8 @@
 
 import json
 
-from fleet.declaration import ServicePolicy
 from fleet.nodes.node import OwnFile
+from fleet.policy import ServicePolicy
 from operations.back import _halves
 from operations.steps import Step
 from operations.stored import Stored

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.declaration import ServicePolicy
+from fleet.policy import ServicePolicy
 from fleet.proof.proportion import chance_of_missing
 from lab.standin.process import running
 from operations.proof import found_before

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fleet.nodes.node import NodeFacts, Nvidia, OwnFile, Runtime
+from fleet.nodes.node import NodeFacts, OwnFile, Runtime
+from fleet.nodes.nvidia import Nvidia
 from fleet.releases.command import NODE_SCRIPT
 from operations.node_script import (
     Call,

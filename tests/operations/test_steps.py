@@ -2,8 +2,8 @@
 
 import json
 
-from fleet.declaration import ServicePolicy
 from fleet.nodes.node import Installed, OwnFile
+from fleet.policy import ServicePolicy
 from operations.steps import Step
 from probes.evidence import Endpoint
 

@@ -4,7 +4,7 @@ import pytest
 
 from facts.gather import Answer, clock_ahead
 from fleet.declaration import Fleet
-from fleet.nodes.node import GpuProcess, Nvidia
+from fleet.nodes.nvidia import GpuProcess, Nvidia
 from fleet.verdict import Verdict
 from operations.survey import Secrets, survey
 from tests.fleet.builders import facts, gpus, installed, node, service, view

@@ -9,7 +9,7 @@ from browser import Browser
 
 from fleet.audit import Audit
 from fleet.drift import Drift
-from fleet.nodes.node import Gpu, Nvidia
+from fleet.nodes.nvidia import Gpu, Nvidia
 from fleet.verdict import Verdict
 from templates.drawing import draw
 from templates.report import page

@@ -1,0 +1,76 @@
+"""Kinds of values that a declaration takes, each with what is wanted where a text is not one."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from fleet.engines.patch import PATCH_NAME
+from fleet.releases.systemd import control_character, exec_word
+
+SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+FLAG = re.compile(r"--[a-z0-9][a-z0-9._-]*")
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"want {what} ({pattern.pattern}), found {value!r}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _word(value: str) -> str:
+    exec_word(value)  # QuotingError is a ValueError
+    return value
+
+
+def _variable(value: str) -> str:
+    if (bad := control_character(value)) is not None:
+        raise ValueError(f"want text without control characters, found {bad!r}")
+    return value
+
+
+Word = Annotated[str, AfterValidator(_word)]
+"""What can be one item of an argv."""
+EnvValue = Annotated[str, AfterValidator(_variable)]
+ServiceName = Annotated[str, _matching(SERVICE_NAME, "a service name: small letters, digits, dashes")]
+NodeName = Annotated[str, _matching(NODE_NAME, "a node name: letters, digits, dots, dashes")]
+EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
+Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")]
+Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
+AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f]*"), "an absolute path")]
+Address = Annotated[str, _matching(re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_%-]*"), "a host name or an IP address")]
+PatchName = Annotated[str, _matching(PATCH_NAME, "a patch's name: small letters, digits, dashes")]
+Integer = Annotated[int, Field(strict=True)]
+"""Strict, so that `true` and "8" are told and not taken for 1 and 8."""
+Number = Annotated[float, Field(strict=True)]
+Port = Annotated[Integer, Field(ge=1, le=65535)]
+Count = Annotated[Integer, Field(ge=1)]
+
+
+def _from_comma_list(value: object) -> object:
+    """`--data partition=41,37` and `partition: "41,37"` mean what `[41, 37]` means."""
+    if isinstance(value, str) and re.fullmatch(r"\s*-?\d+(\s*,\s*-?\d+)*\s*", value):
+        return [int(part) for part in value.split(",")]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _several(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"want each node once, found {', '.join(twice)} more than once")
+    if len(names) < 2:
+        raise ValueError(f"want two nodes or more (one alone serves without it), found {list(names)}")
+    return names
+
+
+IntList = Annotated[tuple[Integer, ...], BeforeValidator(_from_comma_list)]
+NodeList = Annotated[tuple[NodeName, ...] | None, AfterValidator(_several)]
+Switch = bool | Literal["auto"]
