@@ -185,7 +185,7 @@ def test_an_image_without_vllm_is_told_by_the_node(rolled: RolloutSite) -> None:
 
 IMAGE_WITH_ENGINE = """
 set -e
-asked='import site; print(site.getsitepackages()[0])'
+asked='import os, sys; print([path for path in sys.path if os.path.isdir(path)][-1])'
 packages=$(podman run --rm --network none --entrypoint python3 {standin} -c "$asked")
 made=$(podman create --network none {standin})
 mkdir -p /srv/engine/vllm /srv/engine/vllm-0.30.0.dist-info
