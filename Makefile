@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 
 SECONDS ?= 60
 
-.PHONY: help venv demo test test-engine lint unit lab-test fuzz bench docs recorded clean
+.PHONY: help venv demo test test-systems test-engine lint unit lab-test fuzz bench docs recorded clean
 
 help:
 	@echo 'make demo      set up, boot a lab of three real systemd hosts, roll out on it, show the result (root on Linux;'
 	@echo '               anywhere else: plan, gates and diff of recorded nodes)'
 	@echo 'make test      set up, lint, types, unit, property and lab tests (lab tests need root on Linux)'
+	@echo 'make test-systems  the tests that install the root file system of another system, Debian 12, for a lab host'
 	@echo 'make test-engine  install vLLM built for CPU and test against it (Linux; 3.5 GB once, at most 25 minutes)'
 	@echo 'make venv      only .venv, with .venv/bin/fleet and .venv/bin/pyinfra'
 	@echo 'make fuzz      every parser, SECONDS=60 each, by coverage (atheris; Linux on x86-64)'
@@ -34,7 +35,10 @@ lint: venv
 	$(BIN)/mypy --strict fleet
 
 test: lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not engine'
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not engine and not systems'
+
+test-systems: venv
+	$(BIN)/python -m pytest -m systems
 
 test-engine: venv
 	$(BIN)/python -m pytest -m engine
@@ -43,7 +47,7 @@ unit: venv
 	$(BIN)/python -m pytest -m 'not lab and not engine'
 
 lab-test: venv
-	$(BIN)/python -m pytest -m lab
+	$(BIN)/python -m pytest -m 'lab and not systems'
 
 fuzz: venv
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS)

@@ -1,4 +1,4 @@
-"""A bare Debian 12 becomes a node too. To install its root file system once takes about a minute: only on request."""
+"""A bare Debian 12 becomes a node too. To install its root file system takes a minute, once: `make test-systems`."""
 
 import os
 from collections.abc import Iterator
@@ -11,12 +11,7 @@ from lab import rootfs
 from lab.lab import Lab
 
 SYSTEM = "debian-12"
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(
-        not os.environ.get("VLLM_FLEET_TEST_SYSTEMS"), reason="VLLM_FLEET_TEST_SYSTEMS=1 asks for other systems"
-    ),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.systems]
 
 
 @pytest.fixture(scope="module")

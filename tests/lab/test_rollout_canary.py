@@ -128,7 +128,7 @@ SEEDS = range(1, int(os.environ.get("VLLM_FLEET_SEEDED_ROLLOUTS", "2")) + 1)
 """Each takes about seven seconds, so the suite tries two. The decision itself is tried fifty times elsewhere."""
 
 
-@pytest.mark.parametrize("seed", map(str, SEEDS))
+@pytest.mark.parametrize("seed", [str(seed) for seed in SEEDS])
 def test_an_engine_that_loops_in_a_fifth_of_its_answers_never_reaches_the_second_host(
     rolled: RolloutSite, seed: str
 ) -> None:
