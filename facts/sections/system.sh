@@ -1,25 +1,33 @@
 # What of the machine may break a start: limits, CPUs, memory, clock, devices, pending reboots and updates. Files of the
 # kernel and builtins only: no process is started. One `word value` a line; a word may come more than once.
 section_system() {
-    local line word rest file
+    local line rest
+    local -a lines
     first_line /run/systemd/container && printf 'container %s\n' "$line"
     first_line /proc/sys/fs/nr_open && printf 'nr_open %s\n' "$line"
-    while read -r line; do
+    # In one piece: `read` goes back to the end of each line, and the kernel then writes a text of other lengths.
+    mapfile -t lines 2>/dev/null </proc/1/limits
+    for line in "${lines[@]}"; do
         case $line in
-            'Max open files'* | 'Max locked memory'*) printf 'limit %s\n' "$line" ;;
+            'Max open files'* | 'Max locked memory'*) printf 'limit %s\n' "${line%"${line##*[! ]}"}" ;;
         esac
-    done 2>/dev/null </proc/1/limits
-    while read -r word line; do
-        case $word in
-            CapEff:) printf 'capabilities %s\n' "$line" ;;
-            Cpus_allowed_list:) printf 'cpus_allowed %s\n' "$line" ;;
+    done
+    mapfile -t lines 2>/dev/null </proc/1/status
+    for line in "${lines[@]}"; do
+        case $line in
+            CapEff:*) printf 'capabilities %s\n' "${line#*$'\t'}" ;;
+            Cpus_allowed_list:*) printf 'cpus_allowed %s\n' "${line#*$'\t'}" ;;
         esac
-    done 2>/dev/null </proc/1/status
-    while read -r word rest; do
-        case $word in
-            MemAvailable: | HugePages_Total: | HugePages_Free: | Hugepagesize:) printf 'memory %s %s\n' "$word" "$rest" ;;
+    done
+    mapfile -t lines 2>/dev/null </proc/meminfo
+    for line in "${lines[@]}"; do
+        case $line in
+            MemAvailable:* | HugePages_Total:* | HugePages_Free:* | Hugepagesize:*)
+                rest=${line#*:}
+                printf 'memory %s: %s\n' "${line%%:*}" "${rest#"${rest%%[! ]*}"}"
+                ;;
         esac
-    done 2>/dev/null </proc/meminfo
+    done
     governors
     clock_marks
     names_of_host
