@@ -29,7 +29,7 @@ def expect(site: RolloutSite, node: str, limit_s: float, **wanted: str) -> None:
     until(lambda: wanted.items() <= site.state(node, "chat").items(), limit_s, f"{node}: {wanted}")
 
 
-def expect_pending(site: RolloutSite, node: str, active: str, limit_s: float = 30) -> None:
+def expect_pending(site: RolloutSite, node: str, active: str, limit_s: float = 60) -> None:
     """A node has switched to a release that is not proven: it is activating (it loads) or active."""
 
     def pending() -> bool:
@@ -66,7 +66,7 @@ def kill(run: "subprocess.Popen[str]") -> None:
     run.communicate()
 
 
-def ended(run: "subprocess.Popen[str]", limit_s: float = 90) -> Ran:
+def ended(run: "subprocess.Popen[str]", limit_s: float = 150) -> Ran:
     """What a run in the background ended with."""
     out, _ = run.communicate(timeout=limit_s)
     return Ran(code=run.returncode, out=out)

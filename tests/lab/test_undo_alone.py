@@ -10,8 +10,8 @@ from rollout_site import RolloutSite
 from fleet.releases.command import STATE
 
 pytestmark = pytest.mark.lab
-POLICY = {"start_budget_s": 6, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1, "proof": ["completion"]}
-DEADLINE_S = 16
+POLICY = {"start_budget_s": 10, "proof_s": 8, "stop_grace_s": 1, "undo_margin_s": 1, "proof": ["completion"]}
+DEADLINE_S = 20
 """What the policy adds up to: the node waits this long for a proof."""
 LOAD, ASKED = "slow-start:60", "hang"
 """Killed here, a1 loads its second release, h1 proves its second, and l1 does one of both with its first ever."""
@@ -27,10 +27,10 @@ def old(site: RolloutSite) -> dict[str, str]:
     return {node: site.state(node, "chat")["proven"] for node in ("a1", "h1")}
 
 
-def start_and_kill(site: RolloutSite, old: dict[str, str], first: str) -> None:
+def start_and_kill(site: RolloutSite, old: dict[str, str], first: str, budget_s: int) -> None:
     """Roll out a change, and kill the controller where every node has activated its release, and none is proven."""
     set_faults(site, {"a1": LOAD, "h1": ASKED, "l1": first})
-    site.write(chat=site.service(policy=POLICY, max_model_len=2048))
+    site.write(chat=site.service(policy={**POLICY, "start_budget_s": budget_s}, max_model_len=2048))
     run = site.start("deploy.py", "-y")
     try:
         expect_pending(site, "a1", "activating")
@@ -57,11 +57,11 @@ def nothing_runs(site: RolloutSite, node: str) -> None:
 def test_nodes_left_alone_come_back_to_what_was_proven(
     site: RolloutSite, old: dict[str, str], how: str, first: str
 ) -> None:
-    start_and_kill(site, old, first)
+    start_and_kill(site, old, first, budget_s=POLICY["start_budget_s"] if how == "killed" else 100)
     if how != "killed":
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: site.lab.reboot(node, hard=how == "power-cut"), site.nodes))
-    limit_s = DEADLINE_S + 20 if how == "killed" else 20
+    limit_s = DEADLINE_S + 60 if how == "killed" else 60
     for node, release in old.items():
         expect(site, node, limit_s, current=release, proven=release, pending="", active="active")
         assert serves(site, node)
@@ -91,12 +91,12 @@ def test_a_controller_killed_while_it_stages_has_changed_nothing_that_serves(
     with slow_once(site, "h1", "systemd-analyze", 3) as staging:
         run = site.start("deploy.py", "-y", "--limit", "a1", "--limit", "h1")
         try:
-            until(staging, 30, "the unit is verified on h1")
+            until(staging, 60, "the unit is verified on h1")
         finally:
             kill(run)
         time.sleep(4)
         assert states(site) == before
-    until(lambda: site.deploy("--limit", "a1", "--limit", "h1").code == 0, 30, "the lock of the dead run is dead")
+    until(lambda: site.deploy("--limit", "a1", "--limit", "h1").code == 0, 60, "the lock of the dead run is dead")
     for node in old:
         left = site.on(node, f"ls -A {STATE}/chat/releases").split()
         assert sorted(left) == sorted([old[node], site.state(node, "chat")["proven"]]), "nothing half staged stays"

@@ -46,7 +46,7 @@ def test_a_node_that_is_silent_from_one_moment_to_the_next_is_given_up(
     assert ran.code == 1 and "the SSH connection ended" in ran.plain, ran.out
     assert "could NOT be restored from here" in ran.plain
     assert {name: row["status"] for name, row in results(site).items()} == {"a1": "failed", "h1": "untouched"}
-    expect(site, "a1", 20, current=old["a1"]["proven"], pending="", active="active")
+    expect(site, "a1", 60, current=old["a1"]["proven"], pending="", active="active")
     assert serves(site, "a1")
     assert site.state("h1", "chat") == old["h1"]
 
@@ -61,6 +61,6 @@ def test_a_node_that_restarts_during_its_proof_comes_up_with_its_old_release(
     told = results(site)
     assert told["a1"]["status"] in ("failed", "restored"), "whether the boot was over when the controller asked"
     assert told["h1"]["status"] == "untouched"
-    expect(site, "a1", 20, current=old["a1"]["proven"], pending="", active="active")
+    expect(site, "a1", 60, current=old["a1"]["proven"], pending="", active="active")
     assert serves(site, "a1")
     assert site.state("h1", "chat") == old["h1"]
