@@ -45,7 +45,7 @@ def status(told: dict[str, Any]) -> dict[str, str]:
 
 def test_a_failure_in_a_later_batch_keeps_what_was_proven_before_it(rolled: RolloutSite) -> None:
     before = look(rolled)
-    change(rolled, 2048, policy={"proof_s": 5})
+    change(rolled, 2048, policy={"start_budget_s": 5, "proof_s": 3})
     rolled.fault("h1", "first-completion-500")
     # The old release reads that file too: it is mended as soon as the new one has failed.
     wait = f"until [ -s {STATE}/llm/undo.log ]; do sleep 0.1; done; : >{FAULT_FILE}"
