@@ -12,14 +12,15 @@ from fleet.engines.patch import PatchError
 from fleet.releases.command import image_argv
 
 INSPECT = """
-import binascii, glob, importlib.util, os, sys
+import binascii, importlib.util, os, sys
 spec = importlib.util.find_spec('vllm')
 if spec is None or not spec.origin:
     sys.exit('no package vllm in this image')
 root = os.path.dirname(os.path.dirname(spec.origin))
 print('packages', root)
-for name in sorted(glob.glob(root + '/vllm*.dist-info')):
-    print('info', os.path.basename(name))
+for name in sorted(os.listdir(root)):
+    if name.startswith('vllm') and name.endswith('.dist-info'):
+        print('info', name)
 for path in sys.argv[1:]:
     try:
         with open(os.path.join(root, path), 'rb') as file:

@@ -207,6 +207,7 @@ def test_what_would_apply_to_an_image_on_a_node_is_told(rolled: RolloutSite) -> 
         rolled.on("a1", script)
         words = ("patch", "check", "localhost/engine:1", "--node", "a1", "--patch", "longer", "--json")
         ran = rolled.fleet_command(*words, timeout=60)
+        assert "{" in ran.plain, ran.out
         return ran.code, json.loads(ran.plain[ran.plain.index("{") :])
 
     code, exact = told(SOURCE)
