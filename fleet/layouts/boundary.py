@@ -34,14 +34,18 @@ def boundaries(partition: Partition) -> tuple[int, ...]:
     return tuple(accumulate(partition))[:-1]
 
 
+def stages_of(partition: Partition) -> tuple[tuple[int, int], ...]:
+    """First layer of every stage, and the one after its last."""
+    return tuple(pairwise((0, *accumulate(partition))))
+
+
 def orphans(partition: Partition, architecture: Architecture) -> tuple[Orphans, ...]:
     """Stages that start on a sharing layer. The top-k buffer belongs to one stage and is not sent to the next."""
     sharing = architecture.index_sharing
     if sharing is None:
         return ()
     found = []
-    ends = tuple(accumulate(partition))
-    for stage, (start, end) in enumerate(pairwise(ends), start=1):
+    for stage, (start, end) in enumerate(stages_of(partition)[1:], start=1):
         layers = []
         for layer in range(start, end):
             if sharing.computes(layer):

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fleet.engines.engine import Engine
 from fleet.frozen import Frozen
-from fleet.layouts.boundary import Partition, even_partition
+from fleet.layouts.boundary import Partition, even_partition, stages_of
 from fleet.layouts.cuts import Cuts
 from fleet.layouts.device_order import device_order
 from fleet.layouts.legality import problems, speculation_problem
@@ -187,10 +187,9 @@ def candidate(case: Case, memory: Memory | None, sizes: Sizes, partition: Partit
     pool: int | None = None
     weights: tuple[int, ...] = ()
     if memory:
-        ends = [sum(partition[: at + 1]) for at in range(len(partition))]
-        ranges = [(at, end - layers, end) for at, (layers, end) in enumerate(zip(partition, ends, strict=True))]
-        pool = min(memory.tokens(sizes, *one) for one in ranges)
-        weights = tuple(memory.weights(sizes, *one) for one in ranges)
+        stages = tuple(enumerate(stages_of(partition)))
+        pool = min(memory.tokens(sizes, stage, *cut) for stage, cut in stages)
+        weights = tuple(memory.weights(sizes, stage, *cut) for stage, cut in stages)
     read = case.active_bytes / sizes.tp / case.bandwidth if case.active_bytes and case.bandwidth else None
     found = Candidate(
         sizes=sizes,

@@ -2,11 +2,10 @@
 
 import math
 import re
-from itertools import accumulate
 from typing import Any, Protocol
 
 from fleet.frozen import Frozen
-from fleet.layouts.boundary import Partition
+from fleet.layouts.boundary import Partition, stages_of
 from fleet.ledger.ledger import Ledger
 from fleet.model.shape import GIB
 
@@ -79,17 +78,16 @@ class Measured(Frozen):
         The captured graphs grow with the layers: their share is what a stage without a draft logged, by its layers
         (only where the engine takes them from the KV room; see `Serving.graphs_in_peak`).
         """
-        starts = (0, *accumulate(self.partition))
-        was_first, was_end = starts[stage], starts[stage + 1]
+        was_first, was_end = stages_of(self.partition)[stage]
         grown = ledger.weights(stage, first, end) - ledger.weights(stage, was_first, was_end)
         more = (end - first) - (was_end - was_first)
         return gib(self.stages[stage].available_kv_gib) - grown - round(more * self._graphs_a_layer(ledger))
 
     def disagreements(self, ledger: Ledger, beyond: float = 0.03) -> tuple[str, ...]:
         """Stages that loaded other weights than the ledger counts, by more than this share: the model is another."""
-        starts, found = (0, *accumulate(self.partition)), []
-        for index, stage in enumerate(self.stages):
-            counted = ledger.weights(index, starts[index], starts[index + 1]) / GIB
+        found = []
+        for index, (stage, cut) in enumerate(zip(self.stages, stages_of(self.partition), strict=False)):
+            counted = ledger.weights(index, *cut) / GIB
             if stage.weights_gib is not None and abs(stage.weights_gib / counted - 1) > beyond:
                 text = f"stage {index} loaded {stage.weights_gib:.2f} GiB of weights, the ledger counts {counted:.2f}"
                 found.append(text)

@@ -15,10 +15,10 @@ the draft.
 """
 
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from fleet.frozen import Frozen
-from fleet.layouts.boundary import Partition
+from fleet.layouts.boundary import Partition, stages_of
 from fleet.ledger.cache.groups import Group, Limits, blocks_per_request, group
 from fleet.ledger.cache.kind import Keys, Latent, State
 from fleet.ledger.cache.page import CacheError, Page, hybrid_block, page, state_bytes, token_bytes
@@ -248,7 +248,7 @@ class Ledger:
 
     def pool(self, partition: Partition, available: tuple[int, ...]) -> Pool:
         """The pool of a cut, from the bytes available for KV on a rank of each stage."""
-        stages = tuple(enumerate(pairwise((0, *accumulate(partition)))))
+        stages = tuple(enumerate(stages_of(partition)))
         known = not self.model.missing
         return Pool(
             partition=partition,

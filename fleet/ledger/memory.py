@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from fleet.frozen import Frozen
+from fleet.layouts.boundary import stages_of
 from fleet.layouts.sizes import Sizes
 from fleet.ledger.budget import Budget, Measured, Stated
 from fleet.ledger.cache.page import CacheError
@@ -119,8 +120,7 @@ class LedgerMemory:
         if not isinstance(budget, Cold):
             return None
         ledger, found = self.ledger(sizes), []
-        for stage, first in enumerate(sum(partition[:at]) for at in range(len(partition))):
-            end = first + partition[stage]
+        for stage, (first, end) in enumerate(stages_of(partition)):
             low, high = budget.range(ledger, stage, first, end)
             found.append((ledger.tokens(stage, first, end, low), ledger.tokens(stage, first, end, high)))
         return min(low for low, _ in found), min(high for _, high in found)
@@ -141,18 +141,18 @@ class LedgerMemory:
 
     def stages(self, sizes: Sizes, partition: tuple[int, ...]) -> tuple[StageMemory, ...]:
         """Every stage of a cut."""
-        ledger, starts = self.ledger(sizes), [sum(partition[:at]) for at in range(len(partition))]
+        ledger = self.ledger(sizes)
         return tuple(
             StageMemory(
                 stage=stage,
                 first=first,
-                layers=layers,
-                weights=ledger.weights(stage, first, first + layers),
-                available=self.available(sizes, stage, first, first + layers),
-                bytes_per_token=ledger.bytes_per_token(stage, first, first + layers),
-                tokens=self.tokens(sizes, stage, first, first + layers),
-                indexers=ledger.indexers(stage, first, first + layers),
+                layers=end - first,
+                weights=ledger.weights(stage, first, end),
+                available=self.available(sizes, stage, first, end),
+                bytes_per_token=ledger.bytes_per_token(stage, first, end),
+                tokens=self.tokens(sizes, stage, first, end),
+                indexers=ledger.indexers(stage, first, end),
                 drafts=len(ledger.drafts) if stage == len(partition) - 1 else 0,
             )
-            for stage, (first, layers) in enumerate(zip(starts, partition, strict=True))
+            for stage, (first, end) in enumerate(stages_of(partition))
         )

@@ -2,12 +2,11 @@
 
 import json
 import re
-from itertools import accumulate, pairwise
 
 from pydantic import ValidationError
 
 from fleet.frozen import Frozen
-from fleet.layouts.boundary import Partition
+from fleet.layouts.boundary import Partition, stages_of
 from fleet.ledger.budget import Measured, MeasuredStage
 from fleet.ledger.ledger import Ledger
 from fleet.model.shape import GIB
@@ -68,7 +67,7 @@ class Started(Frozen):
         """
         logged = {rank.stage: rank for rank in reversed(self.ranks) if rank.available_kv_gib is not None}
         stages = []
-        for stage, (first, end) in enumerate(pairwise((0, *accumulate(partition)))):
+        for stage, (first, end) in enumerate(stages_of(partition)):
             rank = logged.get(stage)
             room = rank.available_kv_gib if rank else None
             if room is None and self.blocks is not None:
