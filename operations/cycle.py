@@ -153,8 +153,13 @@ def _activate_and_prove(turn: Turn, step: Step) -> tuple[str | None, list[Eviden
     if started.reason is not None:
         return f"it did not start: {started.reason}{first_error(started)}", []
     evidence = turn.prove(step.endpoint, step)
+    return failure(evidence), evidence
+
+
+def failure(evidence: list[Evidence]) -> str | None:
+    """What the first probe that did not pass wanted and found; None where all passed."""
     bad = next((item for item in evidence if not item.passed), None)
-    return (f"{bad.probe}: want {bad.wanted}, found {bad.found}" if bad else None), evidence
+    return f"{bad.probe}: want {bad.wanted}, found {bad.found}" if bad else None
 
 
 _ERROR = re.compile(r"^\| .*?(\w*(?:Error|Exception): .+)$", re.MULTILINE)

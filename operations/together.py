@@ -16,7 +16,7 @@ from gevent.pool import Pool
 from facts.shell import Output
 from fleet.releases.current import current_document
 from fleet.span import serves
-from operations.cycle import LockLost, Turn, cut_off, doubt, first_error, proof_document, summary, undrain
+from operations.cycle import LockLost, Turn, cut_off, doubt, failure, first_error, proof_document, summary, undrain
 from operations.drain import HookError, call_hook, wait_for_requests
 from operations.steps import Step
 from probes.evidence import Evidence
@@ -160,8 +160,7 @@ def _activate_and_prove(engine: Engine, starting: Pool) -> tuple[str | None, lis
         if output.reason is not None:
             return f"it did not start: {node}: {output.reason}{first_error(output)}", []
     evidence = engine.head.turn.prove(engine.head.step.endpoint, engine.head.step)
-    bad_one = next((item for item in evidence if not item.passed), None)
-    return (f"{bad_one.probe}: want {bad_one.wanted}, found {bad_one.found}" if bad_one else None), evidence
+    return failure(evidence), evidence
 
 
 def _reasons(outputs: dict[str, Output]) -> str:
