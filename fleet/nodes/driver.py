@@ -40,9 +40,8 @@ def driver(plan: Needs) -> None:
         remedy = f"stop {', '.join(facts.busy)} first; a driver is never changed under a running engine"
         plan.refused.append(Refusal(want=want, got=got, remedy=remedy))
     elif not right and driver.package is not None:
-        if _upstream(facts.packages.get(driver.package)) is None or not _matches(
-            _upstream(facts.packages.get(driver.package)), driver.version
-        ):
+        installed = _upstream(facts.packages.get(driver.package))
+        if installed is None or not _matches(installed, driver.version):
             _install_driver(plan, driver.package, driver.version)
         else:
             plan.notes.append(f"{driver.package} is installed, and the driver tells: {got}; it needs a reboot")
