@@ -16,15 +16,13 @@ from pyinfra.api.exceptions import InventoryError
 from pyinfra.api.state import MAX_PARALLEL
 from pyinfra_cli.cli import cli
 
+from declare.garbage import search_seldom
 from declare.guard import refused_data
 from declare.inventory import Host, hosts
 from declare.invocation import enter
+from declare.meanwhile import load_while_hosts_answer
 from declare.operation_order import read_no_source_lines
 from declare.problem import DeclarationError
-
-GARBAGE_AFTER = 200_000
-"""Objects more than were given back, until Python looks for cycles among them. Its own 700 make a run of many nodes,
-which keeps nearly all that it makes, look some thousand times: a sixth of its processor time."""
 
 
 def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
@@ -39,6 +37,7 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     for warning in invocation.fleet.warnings:
         logger.warning(f"--> {warning}")
     _settle(len(everyone))
+    load_while_hosts_answer(_options().get("operations") or ())
     return everyone, groups
 
 
@@ -81,7 +80,7 @@ def _settle(hosts: int) -> None:
         config.PARALLEL = max(1, min(hosts, MAX_PARALLEL))
     config.FAIL_PERCENT = None
     state.should_raise_failed_hosts = None
-    gc.set_threshold(GARBAGE_AFTER)
+    search_seldom()
     atexit.register(gc.freeze)  # Python would look for cycles in all that lives, at its very end
 
 
