@@ -19,19 +19,24 @@ def _holder(port: Port) -> str:
     return ", ".join(str(part) for part in parts if part) or "somebody who could not be read"
 
 
-@gate("port-free", reads="ss", remedy="stop it, or choose another port for {service}", needs_facts=True)
-def port_free(plan: Plan) -> Finding | None:
-    """Nobody listens on the service's port but its own unit."""
-    port, facts = plan.service.port, facts_of(plan)
-    if not plan.serves:
-        return None
+def taken(plan: Plan, port: int, name: str) -> Finding | None:
+    """Who listens on this port of the node besides the service's own unit; `name` is what the port is called.
+
+    Raises Undecidable where the listeners are not known.
+    """
+    facts, unit = facts_of(plan), unit_name(plan.service.name)
     if facts.ports_error is not None:
-        raise Undecidable(f"port {port} free", f"unknown listeners: {facts.ports_error}", "see ss -ltnp on {node}")
-    unit = unit_name(plan.service.name)
+        raise Undecidable(f"{name} {port} free", f"unknown listeners: {facts.ports_error}", "see ss -ltnp on {node}")
     others = [held for held in facts.ports if held.port == port and held.unit != unit]
     if not others:
         return None
-    return Finding(want=f"port {port} free or held by {unit}", got="; ".join(map(_holder, others)))
+    return Finding(want=f"{name} {port} free or held by {unit}", got="; ".join(map(_holder, others)))
+
+
+@gate("port-free", reads="ss", remedy="stop it, or choose another port for {service}", needs_facts=True)
+def port_free(plan: Plan) -> Finding | None:
+    """Nobody listens on the service's port but its own unit."""
+    return taken(plan, plan.service.port, "port") if plan.serves else None
 
 
 @gate("port-shared", reads="port of each service", remedy="give each service on {node} a port of its own")

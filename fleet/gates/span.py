@@ -4,10 +4,11 @@ import ipaddress
 from collections.abc import Iterator
 
 from fleet.gate import FleetView, PlacedFinding, gate
+from fleet.gates.host import taken
 from fleet.known import Undecidable, facts_of, layout_of
 from fleet.nodes.node import Peer
 from fleet.plan import Plan
-from fleet.releases.command import engine_argv, engine_env, unit_name
+from fleet.releases.command import engine_argv, engine_env
 from fleet.verdict import Finding
 
 CLOCK_S = 2.0
@@ -76,16 +77,7 @@ def hosts_interface(plan: Plan) -> Finding | None:
 )
 def hosts_port(plan: Plan) -> Finding | None:
     """On the head of an engine nobody but its own unit listens on the master port."""
-    if plan.span is None or not plan.serves:
-        return None
-    facts, port, unit = facts_of(plan), plan.span.port, unit_name(plan.service.name)
-    if facts.ports_error is not None:
-        raise Undecidable(f"master port {port} free", f"unknown listeners: {facts.ports_error}")
-    others = [held for held in facts.ports if held.port == port and held.unit != unit]
-    if not others:
-        return None
-    got = ", ".join(str(held.unit or held.process or "somebody who could not be read") for held in others)
-    return Finding(want=f"master port {port} free or held by {unit}", got=got)
+    return taken(plan, plan.span.port, "master port") if plan.span is not None and plan.serves else None
 
 
 @gate(

@@ -110,7 +110,12 @@ def test_two_ways_to_the_others_are_refused() -> None:
 
 def test_somebody_on_the_master_port_of_the_head_is_refused() -> None:
     held = (listening(29501, process="python3", pid=7),)
-    fails("hosts-port", pair(first=facts(peers=peers("a1"), ports=held)), "found python3", "choose another master_port")
+    fails(
+        "hosts-port",
+        pair(first=facts(peers=peers("a1"), ports=held)),
+        "found process python3, pid 7",
+        "choose another master_port",
+    )
     passes("hosts-port", pair(second=facts(peers=peers("a2"), ports=held)))
     own = (listening(29501, process="vllm", unit="vllm-glm.service"),)
     passes("hosts-port", pair(first=facts(peers=peers("a1"), ports=own)))
