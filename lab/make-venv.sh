@@ -33,6 +33,7 @@ fi
 echo "making $venv with $("$chosen" --version) (about half a minute)"
 "$chosen" -m venv "$venv"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check -r requirements.txt
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+# As a line in a path file. What setuptools makes otherwise loads modules of its own at each start of Python.
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 # pyinfra keeps Python from writing compiled modules, so each run would compile ours anew.
 "$venv/bin/python" -m compileall -q cli declare facts fleet lab operations probes templates
