@@ -1,24 +1,31 @@
 # The GPUs, one CSV row each. An older driver that does not know a field is asked again without it, after a line `fields
 # A,B,...`. Where memory of a GPU is in use, `process BUS, PID, NAME, MIB` and `cgroup PID PATH` of each process on a GPU.
 section_gpus() {
-    local line rows='' code used busy=
+    local rows code
     exec {answer}< <(exec nvidia-smi "--query-gpu=$gpu_fields" --format=csv,noheader,nounits 2>&1)
     child=$!
-    while IFS= read -r line || [[ $line ]]; do
-        rows+=$line$'\n'
-        printf '%s\n' "$line"
-        IFS=, read -r _ _ _ _ used _ <<<"$line"
-        [[ $used =~ ^\ *[0-9]+$ ]] && ((10#${used// /} > busy_mib)) && busy=1
-    done <&"$answer"
+    IFS= read -r -N 1048576 rows <&"$answer" # in pieces; line by line the shell reads a pipe byte by byte
     exec {answer}<&-
     wait "$child"
     code=$?
+    printf '%s' "$rows"
     if [[ $code == 2 && $rows == *'not a valid field to query'* ]]; then
         ask_again "$rows"
         code=$?
     fi
-    [[ $busy ]] && gpu_processes
+    some_busy "$rows" && gpu_processes
     return "$code"
+}
+
+# some_busy ROWS: is more memory of a GPU in use than the driver takes? It is the fifth field.
+some_busy() {
+    local rest=$1$'\n' row
+    while [[ $rest == *$'\n'* ]]; do
+        row=${rest%%$'\n'*}
+        rest=${rest#*$'\n'}
+        [[ $row =~ ^([^,]*,){4}\ *([0-9]+)\ *, ]] && ((10#${BASH_REMATCH[2]} > busy_mib)) && return 0
+    done
+    return 1
 }
 
 # ask_again ANSWER: without each field that nvidia-smi refuses, or under the name that it had before.
