@@ -68,7 +68,7 @@ def test_a_node_that_could_tell_nothing_passes_no_gate_that_needs_its_facts() ->
 
 
 def test_every_gate_has_an_example_that_fails_or_warns() -> None:
-    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_gates_*.py"))
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("gates/test_*.py"))
     words = {"fail": ("fails",), "warn": ("warns",), "fail or warn": ("fails", "warns")}
     missing = [
         f"{word} {one.name}"

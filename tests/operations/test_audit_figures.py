@@ -20,7 +20,7 @@ from templates.render import render_release
 from templates.report import page
 from tests.fleet.builders import facts, node, view
 from tests.fleet.cases import whole
-from tests.fleet.test_capacity import cut, glm, running
+from tests.fleet.layouts.test_capacity import cut, glm, running
 
 POOL = "pool, tokens: predicted 562,752, logged 597,760 (-5.9%)"
 WEIGHTS = "weights of stage 0, GiB: predicted 47.85, logged 47.85 (+0.0%)"

@@ -26,7 +26,7 @@ from templates.render import render_release
 from tests.fleet.builders import facts, fleet_with, installed, node
 
 GLM: dict[str, Any] = json.loads(
-    (Path(__file__).resolve().parents[2] / "lab" / "models" / "glm-dsa-78" / "config.json").read_text()
+    (Path(__file__).resolve().parents[3] / "lab" / "models" / "glm-dsa-78" / "config.json").read_text()
 )
 AS_RUN = {"kv_cache_dtype": "fp8_ds_mla", "gpu_memory_utilization": 0.95, "boundary_repaired": True}
 

@@ -10,7 +10,7 @@ from fleet.gate import FleetView
 from tests.fleet.builders import GLM, fails, fleet_with, passes, warns
 
 WHOLE: dict[str, Any] = json.loads(
-    (Path(__file__).resolve().parents[2] / "lab" / "models" / "glm-dsa-78" / "config.json").read_text()
+    (Path(__file__).resolve().parents[3] / "lab" / "models" / "glm-dsa-78" / "config.json").read_text()
 )
 AS_RUN: dict[str, Any] = {"kv_cache_dtype": "fp8_ds_mla", "gpu_memory_utilization": 0.95}
 

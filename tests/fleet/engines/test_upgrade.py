@@ -12,7 +12,7 @@ from fleet.gate import FleetView, evaluate
 from fleet.nodes.node import NodeFacts
 from tests.fleet.builders import IMAGE, MODEL, UNREAD, facts, fleet, node, patch, service, view
 
-MODELS = Path(__file__).resolve().parents[2] / "lab" / "models"
+MODELS = Path(__file__).resolve().parents[3] / "lab" / "models"
 
 
 def moved(

@@ -24,7 +24,7 @@ from tests.fleet.builders import (
     view,
     warns,
 )
-from tests.fleet.test_repair import MODEL, pool
+from tests.fleet.layouts.test_repair import MODEL, pool
 
 ALL = facts(models=(folder(indexers=tuple(range(78))),))
 OWN = facts(models=(folder(indexers=(0, 1, 2, *range(6, 78, 4))),))

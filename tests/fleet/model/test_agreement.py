@@ -12,7 +12,7 @@ from fleet.model.agreement import disagreement
 from fleet.model.checkpoint import Checkpoint, parse_lines, summed
 from fleet.model.shape import ModelError
 from tests.checkpoints import Shapes, dense, header, sparse
-from tests.fleet.test_checkpoint import COMPUTING, PACKED
+from tests.fleet.model.test_checkpoint import COMPUTING, PACKED
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

@@ -23,7 +23,7 @@ from fleet.nodes.node import ModelFolder
 from fleet.plan import Plan, question
 from tests.fleet.builders import MODEL, PAIRS, facts, fleet_with, node, run, service
 
-MODELS = Path(__file__).resolve().parents[2] / "lab" / "models"
+MODELS = Path(__file__).resolve().parents[3] / "lab" / "models"
 SWITCH = ((0, 1, 2, 3, 4, 5, 6, 7),)
 A100 = node()
 H100 = node(nvlink_islands=SWITCH, gpus={"count": 8, "model": "NVIDIA H100 80GB HBM3", "memory_mib": 81_559})
