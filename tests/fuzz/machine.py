@@ -154,7 +154,7 @@ def models(text: str) -> None:
     assert all(folder.config is not None or folder.error for folder in read_models(section(text), [MODEL]))
 
 
-@target("mounts")
+@target("mounts", texts=("there /srv/models\nabsent /srv/hf cache\n",))
 def mounts(text: str) -> None:
     """What is there, absent, or not told of."""
     assert all(isinstance(there, bool) for there in read_mounts(section(text)).values())
