@@ -4,7 +4,7 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fleet.frozen import Frozen
 from fleet.releases.difference import MEANING, Change
 from fleet.verdict import Verdict
 
@@ -67,6 +68,30 @@ def _print_passed(out: Console, gates: Sequence[str]) -> None:
     out.print(f"[green]passed everywhere[/]: {len(gates)} gates\n{names}", soft_wrap=True)
 
 
+def _told(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """What did not pass, the worst first, and causes before what could not be decided for want of a fact."""
+    worst_first = {"fail": 0, "waived": 1, "warn": 2}
+    told = (verdict for verdict in verdicts if verdict.status != "pass")
+    return told_once(sorted(told, key=lambda v: (worst_first[v.status], v.unknown)), "gate")
+
+
+Told = TypeVar("Told", bound=Frozen)
+
+
+def told_once(found: Iterable[Told], name: str) -> list[Told]:
+    """Those that say the same of one place as one, with `FIRST and N more` in the field `name`.
+
+    One lacking fact makes many gates fail with the same words (no layout: 22), and as many lines hide their cause.
+    """
+    alike: dict[Told, list[str]] = defaultdict(list)
+    for one in found:
+        alike[one.model_copy(update={name: ""})].append(getattr(one, name))
+    return [
+        one.model_copy(update={name: names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"})
+        for one, names in alike.items()
+    ]
+
+
 def print_gates(out: Console, verdicts: Sequence[Verdict], not_asked: Sequence[str] = ()) -> None:
     """A row each gate that did not pass everywhere, the names of those that did, then what was wanted, found and helps.
 
@@ -77,8 +102,7 @@ def print_gates(out: Console, verdicts: Sequence[Verdict], not_asked: Sequence[s
     if len(everywhere) < len(rows):
         out.print(gate_table({gate: by_status for gate, by_status in rows.items() if gate not in everywhere}))
     _print_passed(out, everywhere)
-    worst_first = {"fail": 0, "waived": 1, "warn": 2}
-    for verdict in sorted((v for v in verdicts if v.status != "pass"), key=lambda v: worst_first[v.status]):
+    for verdict in _told(verdicts):
         out.print(f"[{STYLE[verdict.status]}]{verdict.status:>6}[/]  {escape(str(verdict))}", soft_wrap=True)
     counts = {status: sum(v.status == status for v in verdicts) for status in STYLE}
     out.print(", ".join(f"{number} {status}" for status, number in counts.items() if number) or "no gates")

@@ -5,7 +5,7 @@ from rich.markup import escape
 
 from fleet.audit import Audit
 from fleet.drift import Case, Drift
-from operations.show import print_table
+from operations.show import print_table, told_once
 
 STYLE = {"clean": "green", "drift": "bold red", "unknown": "yellow"}
 DIFF_STYLE = {"+": "green", "-": "red", "@": "cyan"}
@@ -16,7 +16,7 @@ LINES = 40
 def print_audit(out: Console, found: Audit, checks: int) -> None:
     """The table, what was found, and a last line that says it all."""
     print_table(out, "Audit", ("node", "service", "unit", "release", "layout", "state"), _rows(found))
-    for drift in found.drifts:
+    for drift in told_once(sorted(found.drifts, key=lambda drift: drift.kind), "check"):  # drift, then unknown
         _print_drift(out, drift)
     _print_figures(out, found)
     gates = len({verdict.gate for verdict in found.verdicts})
