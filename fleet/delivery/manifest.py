@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
@@ -51,11 +52,15 @@ def _sha256(text: str) -> str:
     return text
 
 
+MOST_BYTES = 10**15 - 1
+"""Of one file: more than a disk holds, and fewer digits than what breaks a formula of floats."""
+
+
 class ManifestFile(Frozen):
     """One file: its path in the folder, its size in bytes, the SHA-256 of its content in hex."""
 
     path: Annotated[str, AfterValidator(_relative)]
-    bytes: Annotated[int, Field(ge=0, strict=True)]
+    bytes: Annotated[int, Field(ge=0, le=MOST_BYTES, strict=True)]
     sha256: Annotated[str, AfterValidator(_sha256)]
 
 
@@ -68,7 +73,7 @@ class Manifest(Frozen):
     def _each_path_once_and_sorted(self) -> Self:
         paths = [file.path for file in self.files]
         if paths != sorted(set(paths)):
-            twice = sorted({path for path in paths if paths.count(path) > 1})
+            twice = sorted(path for path, count in Counter(paths).items() if count > 1)
             raise ValueError(f"want each path once, in order, found {twice[:3] or 'another order'}")
         known = set(paths)
         for path in paths:
@@ -119,7 +124,9 @@ def read_manifest(text: str) -> Manifest:
         if not line:
             continue
         if match is None:
-            problems.append(f"{number}: want SHA256 (64 hex digits), BYTES and PATH, found {line[:100]!r}")
+            problems.append(
+                f"{number}: want SHA256 (64 hex digits in small letters), BYTES and PATH, found {line[:100]!r}"
+            )
             continue
         try:
             files.append(ManifestFile(sha256=match[1], bytes=int(match[2]), path=match[3]))
@@ -138,7 +145,9 @@ def _from_json(text: str) -> Manifest:
     try:
         files = list(_DOCUMENT.validate_python(document["files"]))
     except ValidationError as error:
-        raise ManifestError(f"files.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()) from None
+        raise ManifestError(
+            f"files.{'.'.join(map(str, one['loc']))}: {_word(one['msg'])}" for one in error.errors()
+        ) from None
     made = _whole(files, [])
     for name, value in (("digest", made.digest), ("bytes", made.total_bytes)):
         if document.get(name, value) != value:
@@ -158,7 +167,11 @@ def _whole(files: list[ManifestFile], problems: list[str]) -> Manifest:
 
 
 def _words(error: ValidationError) -> str:
-    return "; ".join(str(one["msg"]).removeprefix("Value error, ") for one in error.errors())
+    return "; ".join(_word(one["msg"]) for one in error.errors())
+
+
+def _word(message: str) -> str:
+    return message.removeprefix("Value error, ")
 
 
 def differences(manifest: Manifest, found: Mapping[str, tuple[int, str | None]]) -> list[str]:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from fleet.delivery.manifest import MOST_BYTES
 from fleet.frozen import Frozen
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -74,7 +75,7 @@ class ArchiveDeclaration(Frozen):
     """A node of the fleet on which the file lies. A runtime does not give an image back under the digest it had."""
     sha256: Sha256 | None = None
     """Of the archive; needed with `url` and `peer`, computed of a file of the machine that rolls out."""
-    bytes: Annotated[int, Field(ge=1, strict=True)] | None = None
+    bytes: Annotated[int, Field(ge=1, le=MOST_BYTES, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -101,6 +101,7 @@ def test_an_odd_but_plain_name_is_welcome(path: str) -> None:
         (f"{HEAD}\n", "want at least one file, found none"),
         (f"{HEAD}\n{SHA} 5\n", "2: want SHA256"),
         (f"{HEAD}\n{SHA[:-1]} 5 a\n", "2: want SHA256"),
+        (f"{HEAD}\n{'A' * 64} 5 a\n", "64 hex digits in small letters"),
         (f"{HEAD}\n{SHA} -5 a\n", "2: want SHA256"),
         (f"{HEAD}\n{SHA} 5 ../a\n", "2: want a relative path without ..,"),
         (f"{HEAD}\n{SHA} 5 a\n{SHA} 6 a\n", "want each path once"),
@@ -109,6 +110,7 @@ def test_an_odd_but_plain_name_is_welcome(path: str) -> None:
         ('{"format": 2, "files": []}', "want format 1"),
         ('{"format": 1, "files": []}', "want at least one file"),
         (f'{{"format": 1, "files": [{{"path": "a", "bytes": "5", "sha256": "{SHA}"}}]}}', "files.0.bytes"),
+        (f'{{"format": 1, "files": [{{"path": "a", "bytes": 1{"0" * 400}, "sha256": "{SHA}"}}]}}', "files.0.bytes"),
         (f'{{"format": 1, "bytes": 6, "files": [{{"path": "a", "bytes": 5, "sha256": "{SHA}"}}]}}', "bytes: want 5"),
         (f'{{"format": 1, "digest": "x", "files": [{{"path": "a", "bytes": 5, "sha256": "{SHA}"}}]}}', "digest: want"),
     ],
@@ -117,3 +119,10 @@ def test_a_text_that_is_no_manifest_is_refused_with_the_place(text: str, told: s
     with pytest.raises(ManifestError) as refused:
         read_manifest(text)
     assert told in str(refused.value)
+
+
+def test_a_list_that_was_written_twice_into_one_file_is_refused_whatever_its_length() -> None:
+    """Counting each path among all others would take a minute."""
+    with pytest.raises(ManifestError) as refused:
+        read_manifest(f"{HEAD}\n" + "".join(f"{SHA} 1 {n}\n" for n in range(20_000)) * 2)
+    assert "want each path once" in str(refused.value)
