@@ -1,5 +1,6 @@
 """A service's checkpoint and its image's archive: paths made absolute, the manifest read and named by its digest."""
 
+import stat
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,8 @@ def manifest_at(path: str) -> Manifest:
     file = Path(path)
     try:
         told = file.stat()
+        if not stat.S_ISREG(told.st_mode):  # a pipe would be waited for
+            raise DeclarationError([_wanted(file, "a folder" if stat.S_ISDIR(told.st_mode) else "a pipe or a device")])
         return _read(file, told.st_mtime_ns, told.st_size)
     except OSError as error:
         raise DeclarationError([_wanted(file, error.strerror or str(error))]) from None

@@ -50,6 +50,7 @@ def test_paths_are_relative_to_their_file_and_the_manifest_gives_the_digest(
     ("text", "told"),
     [
         ("{manifest: ../none.manifest}", "checkpoint.manifest: want a manifest, found "),
+        ("{manifest: /dev/zero}", "found a pipe or a device"),
         ("{folder: /data}", "checkpoint.manifest: want text, found nothing"),
         ("{manifest: ../glm.manifest, folder: ../d, url: 'https://x/'}", "want one of folder, url and peer"),
         ("{manifest: ../glm.manifest, peer: n9}", 'want a node of this fleet (n1), found "n9"'),
