@@ -23,13 +23,15 @@ def manifest(
     """Print the manifest of a folder: SHA-256, size and path of every file. Exit 1 where a file cannot be one."""
     if output is not None and output.resolve().is_relative_to(folder.resolve()):
         _fail(f"--output: want a file outside of {folder}, found {output}; it would be a part of the checkpoint")
+    if output is not None and output.exists() and not output.is_file():
+        _fail(f"--output: want a file, found {output}, which is none; leave --output away, and it goes to stdout")
     try:
         made = measure(folder, _progress if sys.stderr.isatty() else lambda done, total: None)
     except DeclarationError as error:
         _fail(str(error))
     text = json.dumps(made.document(), indent=1, ensure_ascii=False) + "\n" if as_json else made.text
     if output is None:
-        sys.stdout.buffer.write(text.encode())
+        _print(text)
         return
     try:
         _write(output, text)
@@ -43,13 +45,28 @@ def _progress(done: int, total: int) -> None:
     sys.stderr.write(f"read {done / 2**30:.1f} of {total / 2**30:.1f} GiB{end}")
 
 
+def _print(text: str) -> None:
+    try:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # as after `| head`: who reads has enough
+        raise
+    except OSError as error:
+        sys.stdout = None  # type: ignore[assignment]  # Python would try once more at its end
+        _fail(f"stdout: want all of the manifest written, found {error.strerror}")
+
+
 def _write(path: Path, text: str) -> None:
     """Beside, then renamed: nobody reads half of it."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), 0o644)
-    os.replace(beside, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), 0o644)
+        os.replace(beside, path)
+    except OSError:
+        os.unlink(beside)
+        raise
 
 
 def _fail(text: str) -> NoReturn:

@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from cli.main import app
 from declare.folder import measure
 from declare.problem import DeclarationError
 from fleet.delivery.manifest import read_manifest
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -52,6 +56,25 @@ def test_it_is_written_whole_and_never_into_the_folder_that_it_describes(folder:
     assert refused.exit_code == 1
     assert "outside of" in refused.output
     assert not (folder / "manifest").exists()
+
+
+def test_a_pipe_or_a_device_is_not_replaced_by_a_manifest(folder: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    ran = CliRunner().invoke(app, ["manifest", str(folder), "-o", str(tmp_path / "pipe")])
+    assert ran.exit_code == 1
+    assert "--output: want a file, found " in ran.output
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_a_full_disk_is_told_without_a_traceback(folder: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        words = [sys.executable, "-c", "from cli.main import main; main()", "manifest", str(folder)]
+        ran = subprocess.run(words, cwd=PROJECT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "stdout: want all of the manifest written, found No space left on device\n",
+    )
 
 
 @pytest.mark.parametrize("kind", ["symlink", "pipe", "socket", "newline", "not UTF-8", "backslash"])
