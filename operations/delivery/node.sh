@@ -258,20 +258,15 @@ explain_rsync() { # CODE
 last_said() { local line; line=$(grep -v '^$' <<<"$SAID" | head -n 2 | tr '\n' ' '); printf '%s' "${line:0:300}"; }
 
 arrive_curl() {
-  local at config=
+  local had=-1 code
   LEFT=
-  for at in "${!names[@]}"; do
-    [[ ! -e $staging/parts/${names[at]} ]] || LEFT=1
-    [[ $(stat -c %s -- "$staging/parts/${names[at]}" 2>/dev/null) == "${sizes[at]}" ]] && continue
-    config+="url = \"${urls[at]}\""$'\n'"output = \"$staging/parts/${names[at]//\"/\\\"}\""$'\n'
-  done
-  [[ $config ]] || return 0
-  CURL_CONFIG=$config guarded 0 bash -c 'exec curl --config - --continue-at - --create-dirs --fail --fail-early --location --silent \
-    --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 --speed-time 30 \
-    --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}"
-  case $? in
+  # A connection that ends early is gone on with, from where it ended, as long as it brings something.
+  while fetch_missing; code=$?; ((code == 18 || code == 56)) && (($(had_bytes) > had)); do had=$(had_bytes); done
+  case $code in
     0) ;;
-    33 | 36 | 18) for at in "${!names[@]}"; do rm -f -- "$staging/parts/${names[at]}"; done # no ranges there: from the beginning
+    33 | 36) drop_parts # no ranges there: from the beginning
+      die source "curl: $(last_said)" ;;
+    22) [[ $SAID != *' 416'* ]] || drop_parts # what is there is longer than what the server has
       die source "curl: $(last_said)" ;;
     23) die target "curl cannot write; is the disk full? $(last_said)" ;;
     143) die target "the transfer was ended: this run no longer holds the node" ;;
@@ -279,11 +274,34 @@ arrive_curl() {
   esac
 }
 
+fetch_missing() { # what of `names` is not there in its length
+  local at config= size
+  for at in "${!names[@]}"; do
+    size=$(stat -c %s -- "$staging/parts/${names[at]}" 2>/dev/null)
+    [[ ! $size ]] || LEFT=1
+    [[ $size == "${sizes[at]}" ]] && continue
+    [[ ! $size ]] || ((size < sizes[at])) || rm -f -- "$staging/parts/${names[at]}"
+    config+="url = \"${urls[at]}\""$'\n'"output = \"$staging/parts/${names[at]//\"/\\\"}\""$'\n'
+  done
+  [[ $config ]] || return 0
+  CURL_CONFIG=$config guarded 0 bash -c 'exec curl --config - --globoff --continue-at - --create-dirs --fail --fail-early \
+    --location --silent --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 \
+    --speed-time 30 --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}"
+}
+
+had_bytes() { # of `names` that arrived so far
+  local at sum=0
+  for at in "${!names[@]}"; do ((sum += $(stat -c %s -- "$staging/parts/${names[at]}" 2>/dev/null || echo 0))); done
+  printf %s "$sum"
+}
+
+drop_parts() { local at; for at in "${!names[@]}"; do rm -f -- "$staging/parts/${names[at]}"; done; }
+
 verb_ask_urls() { # what a server says of each file, before anything moves
   local at config=
   for at in "${!urls[@]}"; do config+="url = \"${urls[at]}\""$'\n''output = /dev/null'$'\n'; done
-  curl --config - --head --location --silent --proto =http,https --proto-redir =http,https --connect-timeout 15 \
-    --max-time 120 --dump-header - --write-out 'answer %{urlnum} %{http_code} %{content_type}\n' <<<"$config" 2>/dev/null
+  curl --config - --globoff --head --location --silent --proto =http,https --proto-redir =http,https --connect-timeout 15 \
+    --max-time 120 --dump-header - --write-out 'answer %{urlnum} %{http_code} %{content_type}\t%{errormsg}\n' <<<"$config" 2>/dev/null
   return 0
 }
 

@@ -122,23 +122,27 @@ def file_url(base: str, path: str) -> str:
     return f"{base.rstrip('/')}/{quote(path)}"
 
 
-_BLOCK = re.compile(r"^answer (\d+) ([0-9]{3}) (.*)$", re.MULTILINE)
+_BLOCK = re.compile(r"^answer (\d+) ([0-9]{3}) ([^\t\n]*)\t?(.*)$", re.MULTILINE)
 
 
 def wrong_answers(text: str, urls: list[str], files: list[ManifestFile]) -> list[str]:
-    """What is wrong with a server's answers to HEAD, from curl's headers and its lines `answer PLACE CODE TYPE`."""
+    """What is wrong with a server's answers to HEAD, from curl's headers and its lines `answer PLACE CODE TYPE`.
+
+    A tab and what went wrong, in curl's words, may follow on such a line.
+    """
     wrong, begin = [], 0
     seen: set[int] = set()
     for match in _BLOCK.finditer(text):
         headers, begin = text[begin : match.start()], match.end()
         place, code, kind = int(match[1]), int(match[2]), match[3].strip().lower()
+        why = f" ({match[4].strip()})" if match[4].strip() else ""
         seen.add(place)
         size = _size(headers)
         want = files[place].bytes
         if code == 0:
-            wrong.append(f"{urls[place]}: want an answer, found no connection")
+            wrong.append(f"{urls[place]}: want an answer, found no connection{why}")
         elif code not in (200, 206):
-            wrong.append(f"{urls[place]}: want 200, found {code}")
+            wrong.append(f"{urls[place]}: want 200, found {code}{why}")
         elif kind.startswith("text/html"):
             wrong.append(f"{urls[place]}: want a file, found a page ({kind})")
         elif size != want:

@@ -86,13 +86,32 @@ def test_a_place_that_is_a_symlink_is_refused(fleet: DeliverySite) -> None:
     assert f"want a folder at {TARGET} that can be renamed, found a symlink" in ran.plain
 
 
+given: list[int] = []
+"""Bytes of each answer of a server that ends its connections early."""
+
+
 @contextmanager
-def served(lab: Lab, folder: Path, page: bool = False) -> Iterator[str]:
-    """An HTTP server on the lab's bridge; with `page` it answers everything with a page, as a login wall does."""
+def served(lab: Lab, folder: Path, page: bool = False, most: int | None = None) -> Iterator[str]:
+    """An HTTP server on the lab's bridge; with `page` it answers everything with a page, as a login wall does.
+
+    With `most` it knows ranges, and ends each connection after so many bytes, as a proxy does that is restarted.
+    """
 
     class Files(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *words: object) -> None:
             pass
+
+        def do_GET(self) -> None:
+            if most is None:
+                return super().do_GET()
+            data = Path(self.translate_path(self.path)).read_bytes()
+            start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").partition("-")[0])
+            self.send_response(206 if start else 200)
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+            self.send_header("Content-Length", str(len(data) - start))
+            self.end_headers()
+            self.wfile.write(data[start : start + most])
+            given.append(len(data[start : start + most]))
 
         def send_head(self):  # type: ignore[no-untyped-def]
             if not page:
@@ -121,6 +140,17 @@ def test_a_checkpoint_comes_from_a_url(fleet: DeliverySite) -> None:
     assert {row["status"] for row in report["results"]} == {"delivered"}
     for node in fleet.site.nodes:
         assert fleet.site.on(node, f"cat '{TARGET}/extra/a note.txt'") == "1"
+
+
+def test_a_url_whose_connections_end_early_is_gone_on_with_from_where_they_ended(fleet: DeliverySite) -> None:
+    given.clear()
+    with served(fleet.site.lab, fleet.source, most=5 * MIB) as url:
+        fleet.declare(url=url)
+        code, report = fleet.report("--limit", "h1")
+    assert code == 0, report
+    whole = [path.stat().st_size for path in fleet.source.rglob("*") if path.is_file()]
+    assert max(whole) > 5 * MIB
+    assert sum(given) == sum(whole), "something was fetched twice"
 
 
 def test_a_url_that_answers_with_a_page_is_refused(fleet: DeliverySite) -> None:

@@ -109,6 +109,7 @@ def test_a_path_becomes_a_part_of_a_url() -> None:
         ("HTTP/1.1 200 OK\r\n\r\nanswer 1 200 x/y\n", "want 7 bytes, found no size"),
         ("HTTP/1.1 404 No\r\nContent-Length: 7\r\n\r\nanswer 1 404 x/y\n", "want 200, found 404"),
         ("answer 1 000 \n", "found no connection"),
+        ("answer 1 000 \tCould not resolve host: x\n", "found no connection (Could not resolve host: x)"),
         ("", "want an answer, found none"),
     ],
 )
