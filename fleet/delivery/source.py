@@ -2,7 +2,7 @@
 
 import re
 from typing import Annotated, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -10,15 +10,26 @@ from fleet.delivery.manifest import MOST_BYTES
 from fleet.frozen import Frozen
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_PLAIN = re.compile(r"[!-~]+")
+_PLAIN = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff"<>\\^`{|}]+""")
+"""Signs that may stand in a URL (RFC 3986): curl takes others as quotes or as several URLs in one."""
+MOST_MIB_S = 1_000_000
+
+
+def _split(text: str) -> SplitResult | None:
+    """None where it is no URL of a server."""
+    try:
+        parts = urlsplit(text) if _PLAIN.fullmatch(text) else None
+        served = parts is not None and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # no port, or no IPv6 address
+        return None
+    return parts if served else None
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text) if _PLAIN.fullmatch(text) else None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"want a URL such as https://mirror.example/glm/, found {text[:60]!r}")
-    if parts.username or parts.password:
+    if "@" in text.partition("://")[2].partition("/")[0]:
         raise ValueError("want a URL without a user or password, for it stands in logs, found one with them")
+    if (parts := _split(text)) is None:
+        raise ValueError(f"want a URL such as https://mirror.example/glm/, found {text[:60]!r}")
     if parts.query or parts.fragment:
         raise ValueError("want a URL to which a file's path can be added, found one with ? or #")
     return text
@@ -93,7 +104,7 @@ class DeliveryPolicy(Frozen):
     """Transfers that one node, or the controller, gives at a time."""
     parallel: Annotated[int, Field(ge=1, le=16, strict=True)] = 2
     """Transfers that one node takes at a time: one can be verified while another arrives."""
-    rate_mib_s: Annotated[float, Field(gt=0, strict=True)] | None = None
+    rate_mib_s: Annotated[float, Field(gt=0, le=MOST_MIB_S, strict=True)] | None = None
     port: Annotated[int, Field(ge=1, le=65535, strict=True)] = 8730
     """Where a node that serves others listens while a delivery runs."""
     bundle_mib: Annotated[int, Field(ge=1, strict=True)] = 1024

@@ -56,6 +56,11 @@ def test_paths_are_relative_to_their_file_and_the_manifest_gives_the_digest(
         ("{manifest: ../glm.manifest, peer: n9}", 'want a node of this fleet (n1), found "n9"'),
         ("{manifest: ../glm.manifest, peer: n1, folder: a/b}", "want an absolute path"),
         ("{manifest: ../glm.manifest, url: 'ftp://x/'}", "want a URL such as"),
+        ("{manifest: ../glm.manifest, url: 'https://x/{a,b}/'}", "want a URL such as"),
+        ("{manifest: ../glm.manifest, url: 'https://x/a\"b/'}", "want a URL such as"),
+        ("{manifest: ../glm.manifest, url: 'https://x:99999/'}", "want a URL such as"),
+        ("{manifest: ../glm.manifest, url: 'https://[::1/'}", "want a URL such as"),
+        ("{manifest: ../glm.manifest, url: 'ftp://me:secret@x:99999/'}", "want a URL without a user or password"),
         ("{manifest: ../glm.manifest, url: 'https://me:secret@x/'}", "want a URL without a user or password"),
         ("{manifest: ../glm.manifest, url: 'https://x/?a=b'}", "found one with ? or #"),
         (f"{{manifest: ../glm.manifest, digest: '{DIGEST}'}}", "which "),
@@ -90,3 +95,9 @@ def test_a_mistake_in_an_archive_is_told(refusal: Refusal, archive: str, told: s
     )
     assert told in one_line(lines)
     assert "group_data/all.yaml:1: images.engine.archive" in lines[0]
+
+
+@pytest.mark.parametrize("rate", ["1.0e+300", "0", "-1", "fast"])
+def test_a_rate_that_no_tool_takes_is_refused(refusal: Refusal, rate: str) -> None:
+    lines = refusal({"group_data/all.yaml": f"delivery: {{rate_mib_s: {rate}}}\n"})
+    assert any("delivery.rate_mib_s: want a number" in line for line in lines)
