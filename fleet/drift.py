@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from fleet.frozen import Frozen
-from fleet.known import Undecidable
+from fleet.known import HANGS, Undecidable, cut_off
 from fleet.nodes.node import Installed
 from fleet.nodes.running import EngineProcess
 from fleet.plan import NodeView, Plan
@@ -216,7 +216,8 @@ def _ask(one: Check, subject: Case | NodeView, node: str, service: str | None) -
         found += [drift(seen, "drift") for seen in one.ask(subject)]
     except Undecidable as unknown:
         told = unknown.finding
-        found.append(drift(Seen(want=told.want, got=told.got, remedy=told.remedy), "unknown"))
+        remedy = HANGS if cut_off(told.got) else told.remedy
+        found.append(drift(Seen(want=told.want, got=told.got, remedy=remedy), "unknown"))
     except Exception as error:  # a check with a mistake in it must be told, not end the audit of every node
         text = (str(error).splitlines() or [""])[0]
         said = Seen(want="an answer", got=f"the check could not decide: {type(error).__name__}: {text}")

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, get_type_hints
 
 from fleet.declaration import Waiver
 from fleet.frozen import Frozen
-from fleet.known import Undecidable
+from fleet.known import HANGS, Undecidable, cut_off
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding, Status, Verdict
 
@@ -180,7 +180,8 @@ def _verdict(one: Gate, finding: Finding, node: str, service: str | None) -> Ver
     if isinstance(finding, PlacedFinding):
         node, service = finding.node, finding.service
     status: Status = "warn" if finding.warning else "fail"
-    remedy = one.remedy if finding.remedy is None else finding.remedy
+    hangs = cut_off(finding.got)
+    remedy = HANGS if hangs else one.remedy if finding.remedy is None else finding.remedy
     remedy = remedy.replace("{node}", node).replace("{service}", service or "the service")
     return Verdict(
         gate=one.name,
@@ -191,7 +192,7 @@ def _verdict(one: Gate, finding: Finding, node: str, service: str | None) -> Ver
         got=finding.got,
         because=finding.because,
         remedy=remedy,
-        unknown=finding.unknown,
+        unknown=finding.unknown or hangs,
     )
 
 

@@ -7,12 +7,15 @@ from fleet.layouts.layout import Layout
 from fleet.model.architecture import Architecture
 from fleet.model.checkpoint import Checkpoint
 from fleet.nodes.machine import Machine
-from fleet.nodes.node import NodeFacts
+from fleet.nodes.node import NOT_IN_TIME, NodeFacts
 from fleet.nodes.nvidia import Gpu
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 
 T = TypeVar("T")
+
+HANGS = "see what hangs on {node} (nvidia-smi, a mount), then ask again"
+"""Helps where a fact is lacking because the node's answer was cut off: nothing else is known to be wrong."""
 
 
 class Undecidable(Exception):
@@ -21,6 +24,11 @@ class Undecidable(Exception):
     def __init__(self, want: str, got: str, remedy: str | None = None) -> None:
         super().__init__(f"want {want}, found {got}")
         self.finding = Finding(want=want, got=got, remedy=remedy)
+
+
+def cut_off(got: str) -> bool:
+    """Is this found only because a part of the node's answer hung, or came after one that did?"""
+    return NOT_IN_TIME in got
 
 
 def facts_of(subject: NodeView | Plan) -> NodeFacts:

@@ -7,6 +7,7 @@ import re
 
 from facts.parse.refusal import quoted
 from fleet.frozen import Frozen
+from fleet.nodes.node import NOT_IN_TIME
 
 TIMED_OUT = 124
 _MARK = re.compile(r"(done)|([a-z]+) begin|([a-z]+) end rc=([0-9]+)")
@@ -27,7 +28,7 @@ class Section(Frozen):
         """Why this section cannot be trusted, with what it printed; None where it ended with exit code 0."""
         if self.code == 0:
             return None
-        ended = "did not end in time" if self.code in (None, TIMED_OUT) else f"ended with exit code {self.code}"
+        ended = NOT_IN_TIME if self.code in (None, TIMED_OUT) else f"ended with exit code {self.code}"
         return f"{ended}: {quoted(self.text)}" if self.text.strip() else ended
 
 

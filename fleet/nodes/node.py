@@ -15,6 +15,9 @@ from fleet.nodes.topology import Topology
 BUSY_MIB = 1024
 """Memory of a GPU in use beyond which somebody must be holding it: the driver alone takes less."""
 
+NOT_IN_TIME = "did not end in time"
+"""What stands in the place of a part that hung, or that was never begun because one before it did."""
+
 
 class NumaNode(Frozen):
     """One NUMA node of the kernel, with its CPU list as the kernel prints it (`0-31,64-95`; empty: no CPU)."""

@@ -89,6 +89,11 @@ def test_drift_is_named_with_what_was_wanted_and_found(name: str, changes: dict[
     assert all(drift.kind == "drift" and drift.remedy and "{" not in drift.remedy for drift in drifts)
 
 
+def test_a_part_that_the_node_did_not_come_to_is_helped_by_what_hangs_and_not_by_ending_processes() -> None:
+    (drift,) = [d for d in found(told={"running": Running(error="did not end in time")}) if d.check == "strangers"]
+    assert str(drift).endswith("on a1; see what hangs on a1 (nvidia-smi, a mount), then ask again")
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "text"),
     [

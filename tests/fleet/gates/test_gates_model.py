@@ -6,7 +6,7 @@ import pytest
 
 from fleet.gate import FleetView
 from fleet.nodes.node import ModelFolder
-from tests.fleet.builders import GLM, MODEL, checkpoint, facts, fails, fleet_with, passes, warns
+from tests.fleet.builders import GLM, MODEL, ask, checkpoint, facts, fails, fleet_with, passes, warns
 
 
 def told(**folder: Any) -> FleetView:
@@ -17,6 +17,14 @@ def test_the_checkpoint_is_on_the_node() -> None:
     passes("model-present", fleet_with())
     fails("model-present", told(error="no such file"), f"want {MODEL}/config.json, found no such file")
     fails("model-present", fleet_with(told=facts(models=())), "found nothing", "bring the checkpoint to a1")
+
+
+@pytest.mark.parametrize("gate", ["model-present", "checkpoint", "config-tensors", "start-budget", "hidden-divides"])
+def test_a_folder_that_the_node_did_not_come_to_is_unknown_and_nobody_is_told_to_bring_it(gate: str) -> None:
+    hung = "did not end in time: 'the probe never came to it'"
+    cut = told(error=hung, checkpoint_error=hung)
+    fails(gate, cut, "did not end in time", "see what hangs on a1 (nvidia-smi, a mount), then ask again")
+    assert all(verdict.unknown for verdict in ask(gate, cut) if verdict.status == "fail")
 
 
 def test_a_model_that_could_not_be_read_is_unknown() -> None:
