@@ -9,6 +9,7 @@ from fleet.model.checkpoint import Checkpoint
 from fleet.nodes.machine import Machine
 from fleet.nodes.node import NOT_IN_TIME, NodeFacts
 from fleet.nodes.nvidia import Gpu
+from fleet.nodes.topology import Topology
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 
@@ -53,6 +54,14 @@ def machine_of(subject: NodeView | Plan) -> Machine:
     if machine.error is not None:
         raise Undecidable("what the machine is", machine.error, "see the section `system` of the probe on {node}")
     return machine
+
+
+def topology_of(subject: NodeView | Plan, what: str) -> Topology:
+    """How the node's GPUs are joined. Raises Undecidable where `nvidia-smi topo -m` cannot be trusted."""
+    facts = facts_of(subject)
+    if facts.topology is None:
+        raise Undecidable(what, facts.topology_error or "no topology", "run nvidia-smi topo -m on {node}")
+    return facts.topology
 
 
 def told(value: T | None, what: str, said: str | None = None) -> T:

@@ -24,7 +24,8 @@ def capabilities(plan: Plan) -> dict[str, list[int]]:
         if gpu.index not in used:
             continue
         if _CAPABILITY.fullmatch(gpu.compute_cap or "") is None:
-            raise Undecidable(f"the compute capability of GPU {gpu.index}", gpu.compute_cap or "nothing")
+            said = gpu.compute_cap or "nothing"
+            raise Undecidable(f"the compute capability of GPU {gpu.index}", said, "see nvidia-smi on {node}")
         found.setdefault(str(gpu.compute_cap), []).append(gpu.index)
     if not found:
         raise Undecidable("the compute capability of the service's GPUs", "none of these GPUs")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from fleet.gate import gate
 from fleet.gates.container import GIB
-from fleet.known import Undecidable, facts_of, layout_of, machine_of, told
+from fleet.known import Undecidable, facts_of, layout_of, machine_of, told, topology_of
 from fleet.plan import NodeView, Plan
 from fleet.verdict import Finding
 
@@ -34,7 +34,7 @@ def cpu_affinity(view: NodeView) -> list[Finding]:
     facts = facts_of(view)
     if view.node.gpus.count == 0:
         return []
-    topology = told(facts.topology, "the CPUs next to each GPU", facts.topology_error or "no topology")
+    topology = topology_of(view, "the CPUs next to each GPU")
     online = cpus_in(told(facts.cpus_online, "the node's CPUs"))
     findings = []
     for gpu, text in enumerate(topology.cpu_affinity):
@@ -56,7 +56,7 @@ def numa_nodes(view: NodeView) -> list[Finding]:
     facts = facts_of(view)
     if view.node.gpus.count == 0:
         return []
-    topology = told(facts.topology, "the NUMA node of each GPU", facts.topology_error or "no topology")
+    topology = topology_of(view, "the NUMA node of each GPU")
     if facts.numa_error is not None:
         raise Undecidable("the kernel's NUMA nodes", facts.numa_error)
     with_cpus = {node.id for node in facts.numa if node.cpus}

@@ -81,7 +81,7 @@ def cuda(plan: Plan) -> Finding | None:
     if held.cuda is None:
         return Finding(want="an image that says its CUDA version", got="no CUDA_VERSION in it", warning=True)
     if branch is None:
-        raise Undecidable("the driver's version", facts.nvidia.driver or "nothing")
+        raise Undecidable("the driver's version", facts.nvidia.driver or "nothing", "see nvidia-smi on {node}")
     major = _numbers(held.cuda)[0]
     if major not in LEAST:
         raise Undecidable(f"a CUDA version known here ({', '.join(map(str, LEAST))})", held.cuda)

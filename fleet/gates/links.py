@@ -1,7 +1,7 @@
 """Are the GPUs joined as they should be: every NVLink up, the fabric ready?"""
 
 from fleet.gate import gate
-from fleet.known import Undecidable, facts_of, layout_of, machine_of, told
+from fleet.known import Undecidable, facts_of, layout_of, machine_of, told, topology_of
 from fleet.nodes.node import Deep
 from fleet.nodes.topology import Topology
 from fleet.plan import NodeView, Plan
@@ -22,9 +22,7 @@ def nvlink_width(view: NodeView) -> list[Finding]:
     """Within the NVLink islands every two GPUs have as many links as any others, and as `nvlinks` declares."""
     if not view.node.nvlink_islands:
         return []
-    topology = facts_of(view).topology
-    if topology is None:
-        raise Undecidable("NVLinks between GPUs", facts_of(view).topology_error or "no topology", "see {node}")
+    topology = topology_of(view, "NVLinks between GPUs")
     widths = {
         (i, j): width
         for island in topology.islands
@@ -83,13 +81,6 @@ def _tp_pairs(plan: Plan) -> list[tuple[int, int]]:
     ]
 
 
-def _topology_of(plan: Plan) -> Topology:
-    topology = facts_of(plan).topology
-    if topology is None:
-        raise Undecidable("the links between GPUs", facts_of(plan).topology_error or "no topology")
-    return topology
-
-
 def _path(topology: Topology, i: int, j: int) -> str:
     if not (0 <= i < topology.gpus and 0 <= j < topology.gpus):
         raise Undecidable(f"the path between GPU {i} and {j}", f"a topology of {topology.gpus} GPUs")
@@ -115,7 +106,7 @@ def p2p_far(plan: Plan) -> list[Finding]:
     """No TP group is told to use peer access between processors (NCCL_P2P_LEVEL=SYS): it stalls or is slow."""
     if plan.service.env.get("NCCL_P2P_LEVEL", "").upper() not in ("SYS", "5") or _p2p_off(plan):
         return []
-    topology = _topology_of(plan)
+    topology = topology_of(plan, "the links between GPUs")
     far = [f"{i}-{j}" for i, j in _tp_pairs(plan) if _path(topology, i, j) in FAR]
     return [Finding(want="peer access within a processor", got=f"SYS between GPU {', '.join(far[:6])}")] if far else []
 
@@ -134,7 +125,7 @@ def iommu(plan: Plan) -> list[Finding]:
     groups = {one.bus.lower()[-10:]: one for one in machine_of(plan).iommu}
     if not groups or _p2p_off(plan) or layout_of(plan).tp == 1:
         return []
-    topology = _topology_of(plan)
+    topology = topology_of(plan, "the links between GPUs")
     bus = {gpu.index: (gpu.bus_id or "").lower()[-10:] for gpu in facts_of(plan).nvidia.gpus}
     findings = []
     for i, j in _tp_pairs(plan):
@@ -157,7 +148,7 @@ def iommu(plan: Plan) -> list[Finding]:
 )
 def p2p(plan: Plan) -> list[Finding]:
     """The driver allows peer access between all GPUs of a TP group that NVLink joins."""
-    topology, deep = _topology_of(plan), deep_of(plan)
+    topology, deep = topology_of(plan, "the links between GPUs"), deep_of(plan)
     pairs = [(i, j) for i, j in _tp_pairs(plan) if _path(topology, i, j).startswith("NV")]
     if not pairs:
         return []

@@ -1,5 +1,7 @@
 """NVLinks are all up, or nothing is started over them."""
 
+import pytest
+
 from fleet.nodes.machine import IommuGroup, Machine
 from fleet.nodes.node import NodeFacts
 from fleet.nodes.nvidia import Nvlinks
@@ -30,6 +32,11 @@ def test_links_that_cannot_be_read_are_not_up() -> None:
     broken = facts(topology=None, topology_error="cut off")
     fails("nvlink-width", fleet_with(told=broken), "cut off")
     passes("nvlink-width", fleet_with(node(nvlink_islands=()), broken))
+
+
+@pytest.mark.parametrize("gate", ["cpu-affinity", "numa-nodes", "nvlink-width", "p2p", "numa", "nvlink-islands"])
+def test_where_the_topology_was_not_read_the_remedy_is_to_read_it(gate: str) -> None:
+    fails(gate, fleet_with(told=facts(topology=None, topology_error="cut off")), "; run nvidia-smi topo -m on a1")
 
 
 def ports(*changed: Nvlinks) -> NodeFacts:
