@@ -29,6 +29,7 @@ from fleet.values import (
     Port,
     ServiceName,
     Switch,
+    Width,
     Word,
     _matching,
 )
@@ -106,9 +107,9 @@ class ImageDeclaration(Frozen):
 class LayoutDeclaration(Frozen):
     """How the owner wants the model cut. Without `partition` the engine's own even split is used."""
 
-    tp: Count = 1
-    pp: Count = 1
-    dp: Count = 1
+    tp: Width = 1
+    pp: Width = 1
+    dp: Width = 1
     partition: IntList | None = None
     device_order: IntList | None = None
     """GPU index of each rank, rank 0 first; where several nodes run one engine, of each rank that a node has."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
-from fleet.values import Count, Integer, Number
+from fleet.values import WEEK, Count, Integer, Number, Seconds, at_most
 
 
 class Hook(Frozen):
@@ -20,27 +20,27 @@ class Heartbeat(Frozen):
     """A token is asked for once a minute; after so many misses one after the other the service is restarted."""
 
     deadline_s: Annotated[Integer, Field(ge=1, le=600)] = 30
-    misses: Count = 3
+    misses: Annotated[Integer, Field(ge=1), at_most(1000)] = 3
 
 
 class ServicePolicy(Frozen):
     """How one service is started, drained and proven. Times in seconds."""
 
-    start_budget_s: Count = 1800
-    stop_grace_s: Count = 60
-    restart_limit: Annotated[Integer, Field(ge=0)] = 5
+    start_budget_s: Seconds = 1800
+    stop_grace_s: Seconds = 60
+    restart_limit: Annotated[Integer, Field(ge=0), at_most(1000)] = 5
     """Restarts within `restart_window_s` before systemd gives up."""
-    restart_window_s: Count = 7200
+    restart_window_s: Seconds = 7200
     drain: Hook | None = None
     undrain: Hook | None = None
-    drain_s: Annotated[Integer, Field(ge=0)] = 300
+    drain_s: Annotated[Integer, Field(ge=0), at_most(WEEK)] = 300
     proof: tuple[str, ...] = ("smoke", "degeneration")
     """Probes that a fresh start must pass, by file name in probes/. `/health` is always awaited."""
-    proof_s: Count = 600
+    proof_s: Seconds = 600
     """How long each probe may take."""
-    proof_trials: Annotated[Integer, Field(ge=31)] = 40
+    proof_trials: Annotated[Integer, Field(ge=31), at_most(10_000)] = 40
     """Answers of a degeneration run. With fewer than 31 a fault in a fifth of them is missed in more than 1 of 100."""
-    undo_margin_s: Count = 60
+    undo_margin_s: Seconds = 60
     """What the node waits for a proof beyond all that a start may take, before it undoes by itself."""
     replicas: Count = 1
     """Different nodes that the service must be placed on at least."""
@@ -68,8 +68,8 @@ class RolloutPolicy(Frozen):
     """The last entry repeats until every host had its turn."""
     on_failed_gate: Literal["stop", "host"] = "stop"
     on_unreachable: Literal["stop", "host"] = "stop"
-    lock_lease_s: Annotated[Integer, Field(ge=5)] = 900
-    look_again_s: Annotated[Integer, Field(ge=0)] = 60
+    lock_lease_s: Annotated[Integer, Field(ge=5), at_most(WEEK)] = 900
+    look_again_s: Annotated[Integer, Field(ge=0), at_most(WEEK)] = 60
     """A batch that begins later than this after the last look at the nodes begins with another look."""
     min_free_gib: Annotated[Number, Field(ge=0)] = 2.0
     """Room that must stay free where releases and images lie."""

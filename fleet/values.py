@@ -53,6 +53,24 @@ Port = Annotated[Integer, Field(ge=1, le=65535)]
 Count = Annotated[Integer, Field(ge=1)]
 
 
+def at_most(most: int) -> AfterValidator:
+    """A number is no more than this."""
+
+    def check(value: int) -> int:
+        if value > most:
+            raise ValueError(f"want at most {most}, found {value}")
+        return value
+
+    return AfterValidator(check)
+
+
+Width = Annotated[Count, at_most(1024)]
+"""Of a layout: more than any deployment has, and few enough to be counted out stage by stage."""
+WEEK = 7 * 86400
+Seconds = Annotated[Count, at_most(WEEK)]
+"""A time that a policy waits. systemd ignores one that it cannot hold, and would wait for ever."""
+
+
 def _from_comma_list(value: object) -> object:
     """`--data partition=41,37` and `partition: "41,37"` mean what `[41, 37]` means."""
     if isinstance(value, str) and re.fullmatch(r"\s*-?\d+(\s*,\s*-?\d+)*\s*", value):

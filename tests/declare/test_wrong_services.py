@@ -43,6 +43,18 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {GROUP: GLM + "service: {}\n"},
         f'{GROUP}:5: service: want a known field, found "service"; did you mean "services"?',
     ),
+    "more_stages_than_can_be_counted_out": (
+        {GROUP: GLM.replace("pp: 2", f"pp: {10**23}")},
+        f"{GROUP}:4: services.glm.layout.pp: want at most 1024, found {10**23}",
+    ),
+    "a_start_budget_that_systemd_would_ignore": (
+        {GROUP: GLM + f"    policy: {{start_budget_s: {10**23}}}\n"},
+        f"{GROUP}:5: services.glm.policy.start_budget_s: want at most 604800, found {10**23}",
+    ),
+    "a_restart_limit_that_systemd_would_ignore": (
+        {GROUP: GLM + f"    policy: {{restart_limit: {10**23}}}\n"},
+        f"{GROUP}:5: services.glm.policy.restart_limit: want at most 1000, found {10**23}",
+    ),
     "a_rollout_in_a_group": ({GROUP: GLM + "rollout: {}\n"}, f"{GROUP}:5: rollout: want `rollout` in all.yaml only"),
     "a_mistake_in_the_defaults": (
         {EVERYONE: ALL.replace("4096", "4k")},
