@@ -55,7 +55,7 @@ def _levels(file: Path, node: str | None) -> list[Any]:
     """Levels of the speed run in a file: an Evidence, or the results of verify.py. Exits 1 where there is not one."""
     try:
         document = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         _fail(f"{file}: want JSON of a speed run, found {error}")
     runs = [item for item in _evidence(document, node) if isinstance(item, dict) and item.get("probe") == "speed"]
     if len(runs) != 1:

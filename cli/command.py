@@ -9,6 +9,8 @@ import typer
 
 from cli.session import connected, fail, placed
 from declare.invocation import Invocation
+from declare.problem import DeclarationError
+from declare.reader import read_json
 from fleet.declaration import LayoutDeclaration, NodeDeclaration, ServiceDeclaration
 from fleet.layouts.layout import usable_gpus
 from fleet.plan import Plan, decide
@@ -47,7 +49,7 @@ def preview(invocation: Invocation, service: str, node: str | None, as_json: boo
         typer.echo(shlex.join(each["command"]) + "\n")
 
 
-def check(invocation: Invocation, service: str, node: str | None, golden: Path) -> None:
+def check(invocation: Invocation, service: str, node: str | None, golden: Path, as_json: bool = False) -> None:
     """Compare the command with a recorded one, item by item and in order, without contact. Exit 2 on drift."""
     nodes = placed(invocation.fleet, service, node)
     if len(nodes) != 1:
@@ -62,12 +64,16 @@ def check(invocation: Invocation, service: str, node: str | None, golden: Path) 
         fail(f"{service} on {nodes[0]}: {plan.layout_error}; set layout, for example --data tp=8 --data pp=1")
     now = document(plan)
     drift = [*_list_drift(recorded["argv"], now["argv"]), *_env_drift(recorded["env"], now["env"])]
-    for line in drift:
-        typer.echo(line)
+    if as_json:
+        typer.echo(json.dumps({"service": service, "node": nodes[0], "drift": drift}, indent=1, ensure_ascii=False))
+    else:
+        typer.echo("".join(f"{line}\n" for line in drift), nl=False)
+    same = f"{len(now['argv'])} words of argv and {len(now['env'])} env as in {golden}"
+    told = f"{len(drift)} difference{'s' if len(drift) > 1 else ''} from {golden}" if drift else same
+    if drift or not as_json:
+        typer.echo(f"{service} on {nodes[0]}: {told}", err=bool(drift))
     if drift:
-        typer.echo(f"{service} on {nodes[0]}: {len(drift)} differences from {golden}", err=True)
         raise typer.Exit(2)
-    typer.echo(f"{service} on {nodes[0]}: {len(now['argv'])} words of argv and {len(now['env'])} env as in {golden}")
 
 
 def _repaired(recorded: dict[str, Any], service: ServiceDeclaration) -> str | None:
@@ -104,11 +110,10 @@ def _needs_the_node(node: NodeDeclaration, service: ServiceDeclaration) -> str |
 def _golden(path: Path) -> dict[str, Any]:
     """A recorded command: {"argv": [...], "env": {...}}. Exits 1 with the place where it is not one."""
     try:
-        recorded = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        fail(f"{path}: want JSON with argv and env, as `fleet cmd SERVICE NODE --json` prints it, found {error}")
-    good = isinstance(recorded, dict) and isinstance(recorded.get("env"), dict)
-    if not good or not isinstance(recorded.get("argv"), list):
+        recorded = read_json(path).plain()
+    except DeclarationError as error:
+        fail(f"{error}; --check wants what `fleet cmd SERVICE NODE --json` prints")
+    if not isinstance(recorded.get("env"), dict) or not isinstance(recorded.get("argv"), list):
         fail(f"{path}: want an object with argv (a list) and env (an object), found {str(recorded)[:80]!r}")
     return recorded  # type: ignore[no-any-return]
 

@@ -73,7 +73,7 @@ def cmd(
 
     invocation = _invocation(fleet, data)
     if check is not None:
-        command.check(invocation, service, node, check)
+        command.check(invocation, service, node, check, as_json)
     else:
         command.preview(invocation, service, node, as_json)
 

@@ -156,7 +156,7 @@ def parsed(word: str) -> object:
     for read in (int, json.loads):
         try:
             value: object = read(word)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         return value
     return word
@@ -172,7 +172,18 @@ def _given(name: str, value: object) -> Located:
         value = _words(value)
     elif name in ("partition", "device_order") and value == "":
         value = None
+    elif not _is_json(value):
+        value = str(value)
     return locate(value, option(name))
+
+
+def _is_json(value: object) -> bool:
+    """NaN and the infinities are not: Python reads them, and the engine could not."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _words(value: object) -> object:

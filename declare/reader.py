@@ -3,8 +3,9 @@
 import json
 import math
 import re
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -17,6 +18,9 @@ _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 """Without .inf and .nan: no setting means them, and JSON cannot carry them on."""
+MOST_DIGITS = 1000
+"""Of an integer. Python reads no more than 4300."""
+SHORTER = f"integers of at most {MOST_DIGITS} digits"
 
 
 class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -65,10 +69,16 @@ def read_json(path: Path) -> Located:
         return dict(entries)
 
     try:
-        value = json.loads(_text(path), object_pairs_hook=pairs)
+        value = json.loads(_text(path), object_pairs_hook=pairs, parse_constant=no_constant, parse_int=_integer)
     except json.JSONDecodeError as error:
         at = Origin(file=path, line=error.lineno)
         raise DeclarationError([line(at, "well-formed JSON", f"{error.msg} (column {error.colno})")]) from None
+    except DeclarationError:
+        raise
+    except OverflowError as error:
+        raise DeclarationError([line(origin, SHORTER, str(error))]) from None
+    except ValueError as error:
+        raise DeclarationError([line(origin, "numbers that are JSON", str(error))]) from None
     except RecursionError:
         raise DeclarationError([line(origin, "a JSON object", "JSON that is nested too deep")]) from None
     if not isinstance(value, dict):
@@ -76,8 +86,22 @@ def read_json(path: Path) -> Located:
     return locate(value, origin)
 
 
+def no_constant(name: str) -> NoReturn:
+    """For json's `parse_constant`: NaN and the infinities are Python's own, and no JSON. Raises ValueError."""
+    raise ValueError(name)
+
+
+def _integer(text: str, base: int = 10) -> int:
+    """Raises OverflowError for a number that no setting could mean."""
+    if len(text) > MOST_DIGITS:
+        raise OverflowError(f"one of {len(text)}")
+    return int(text, base)
+
+
 def _text(path: Path) -> str:
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a pipe would be waited for without end
+            raise DeclarationError([line(Origin(file=path), "a file", "a pipe, a socket or a device")])
         data = path.read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
@@ -122,6 +146,9 @@ class _Reading:
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"', "|", ">")
         try:
             return Located(_scalar(node), origin, None if quoted else node.value)
+        except OverflowError as error:
+            self.problems.append(line(origin, SHORTER, str(error)))
+            return Located(None, origin)
         except (KeyError, ValueError):
             self._tagged(node, origin)
             return Located(None, origin)
@@ -144,7 +171,7 @@ class _Reading:
 
 
 def _scalar(node: yaml.Node) -> Scalar:
-    """Raises KeyError or ValueError for a tag that does not belong here."""
+    """Raises KeyError or ValueError for a tag that does not belong here, OverflowError for a number without an end."""
     text = str(node.value)
     kind = node.tag.removeprefix(_TAG)
     if kind == "str":
@@ -154,7 +181,7 @@ def _scalar(node: yaml.Node) -> Scalar:
     if kind == "bool" and _BOOL.fullmatch(text):
         return text.lower() == "true"
     if kind == "int" and _INT.fullmatch(text):
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        return _integer(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if kind == "float" and _FLOAT.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     raise KeyError(node.tag)

@@ -62,6 +62,33 @@ def test_a_run_that_is_left_while_it_still_connects_exits_1(tmp_path: Path, numb
     assert run.returncode == 1 and f"{number.name}: left before anything was looked at" in out, out
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[" * 100_000, "want a JSON object, found JSON that is nested too deep"),
+        ('{"argv": [], "argv": [], "env": {}}', "argv: want each key once, found it twice"),
+        ('{"argv": [' + "9" * 5000 + '], "env": {}}', "want integers of at most 1000 digits, found one of 5000"),
+        ('{"argv": "vllm serve", "env": {}}', "want an object with argv (a list) and env (an object), found"),
+    ],
+    ids=["deep", "twice", "endless", "text"],
+)
+def test_a_recorded_command_that_is_none_is_refused_with_its_place(tmp_path: Path, content: str, told: str) -> None:
+    golden = tmp_path / "golden.json"
+    golden.write_text(content)
+    done = fleet("cmd", "glm", "a1", "--check", str(golden))
+    assert done.returncode == 1 and done.stderr.startswith(f"{golden}: {told}"), done
+
+
+def test_drift_from_a_recorded_command_is_json_where_a_machine_asks(tmp_path: Path) -> None:
+    golden = tmp_path / "golden.json"
+    golden.write_text(fleet("cmd", "glm", "a1", "--json").stdout)
+    same = fleet("cmd", "glm", "a1", "--check", str(golden), "--json")
+    assert same.returncode == 0 and json.loads(same.stdout) == {"service": "glm", "node": "a1", "drift": []}, same
+    other = fleet("cmd", "glm", "a1", "--check", str(golden), "--json", "--data", "max_model_len=4096")
+    told = json.loads(other.stdout)["drift"]
+    assert other.returncode == 2 and [line.partition(": ")[2] for line in told] == ["want '524288', found '4096'"], told
+
+
 def test_a_recorded_command_with_a_pattern_of_the_checkpoints_is_not_called_drift(tmp_path: Path) -> None:
     """The pattern that repairs a boundary follows from the tensor names on the node, which --check does not ask."""
     golden = tmp_path / "golden.json"

@@ -1,9 +1,12 @@
 """What a file may look like before anybody asks what it means."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from declare.located import Located
 from declare.problem import DeclarationError
 from declare.reader import read_json, read_yaml
 
@@ -32,6 +35,10 @@ MALFORMED = {
     "utf_16": ("a: 1\n".encode("utf-16"), "1: want UTF-8 text, found the byte 0xff"),
     "a_control_character": ("a: 1\nb: \x07\n", "2: want printable characters, found U+0007"),
     "an_alias_of_nothing": ("a: *x\n", "1: want well-formed YAML, found undefined alias"),
+    "a_number_without_an_end": (
+        "a: " + "9" * 5000,
+        "1: a: want integers of at most 1000 digits, found one of 5000",
+    ),
     "bottomless": ("a: " + "[" * 5000, ""),
 }
 
@@ -43,6 +50,13 @@ def test_a_malformed_file_is_refused_with_its_line(tmp_path: Path, content: str 
     with pytest.raises(DeclarationError) as refused:
         read_yaml(path)
     assert str(refused.value).startswith(f"{path}:{said}")
+
+
+@pytest.mark.parametrize("read", [read_yaml, read_json])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, read: Callable[[Path], Located]) -> None:
+    os.mkfifo(tmp_path / "n1.yaml")
+    with pytest.raises(DeclarationError, match=r"n1\.yaml: want a file, found a pipe, a socket or a device"):
+        read(tmp_path / "n1.yaml")
 
 
 def test_words_that_yaml_1_1_took_for_values_stay_text(tmp_path: Path) -> None:
@@ -84,6 +98,10 @@ def test_every_value_knows_its_line(tmp_path: Path) -> None:
         ("[1]", ": want a JSON object, found [1]"),
         ('{"a": 1, "a": 2}', ": a: want each key once, found it twice"),
         ("", ":1: want well-formed JSON"),
+        ('{"a": NaN}', ": want numbers that are JSON, found NaN"),
+        ('{"a": -Infinity}', ": want numbers that are JSON, found -Infinity"),
+        ('{"a": ' + "9" * 5000 + "}", ": want integers of at most 1000 digits, found one of 5000"),
+        ("[" * 100_000, ": want a JSON object, found JSON that is nested too deep"),
     ],
 )
 def test_malformed_json_is_refused(tmp_path: Path, content: str, said: str) -> None:
