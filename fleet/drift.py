@@ -206,7 +206,8 @@ def _of_support(node: str, paths: tuple[str, ...]) -> Drift:
 
 def _ask(one: Check, subject: Case | NodeView, node: str, service: str | None) -> list[Drift]:
     def drift(seen: Seen, kind: Kind) -> Drift:
-        remedy = one.remedy if seen.remedy is None else seen.remedy
+        hangs = cut_off(seen.got)
+        kind, remedy = ("unknown", HANGS) if hangs else (kind, one.remedy if seen.remedy is None else seen.remedy)
         remedy = remedy.replace("{node}", node).replace("{service}", service or "the service")
         said = {"want": seen.want, "got": seen.got, "diff": seen.diff, "remedy": remedy}
         return Drift(check=one.name, node=node, service=service, kind=kind, **said)  # type: ignore[arg-type]
@@ -216,8 +217,7 @@ def _ask(one: Check, subject: Case | NodeView, node: str, service: str | None) -
         found += [drift(seen, "drift") for seen in one.ask(subject)]
     except Undecidable as unknown:
         told = unknown.finding
-        remedy = HANGS if cut_off(told.got) else told.remedy
-        found.append(drift(Seen(want=told.want, got=told.got, remedy=remedy), "unknown"))
+        found.append(drift(Seen(want=told.want, got=told.got, remedy=told.remedy), "unknown"))
     except Exception as error:  # a check with a mistake in it must be told, not end the audit of every node
         text = (str(error).splitlines() or [""])[0]
         said = Seen(want="an answer", got=f"the check could not decide: {type(error).__name__}: {text}")

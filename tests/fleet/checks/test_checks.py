@@ -6,7 +6,7 @@ import pytest
 
 from fleet.audit import Audit
 from fleet.drift import Drift, check, checks
-from fleet.nodes.node import Pending, Port, Unit
+from fleet.nodes.node import ModelFolder, Pending, Port, Unit
 from fleet.nodes.running import EngineProcess, Report, Running, RunningImage, masked
 from fleet.verdict import Verdict
 from tests.fleet.cases import CONFIG, OVERLAY, case, found, reports, unit, whole
@@ -87,6 +87,13 @@ def test_drift_is_named_with_what_was_wanted_and_found(name: str, changes: dict[
     drifts = [drift for drift in found(**changes) if drift.check == name]
     assert drifts and text in "; ".join(map(str, drifts)), found(**changes)
     assert all(drift.kind == "drift" and drift.remedy and "{" not in drift.remedy for drift in drifts)
+
+
+def test_a_model_folder_that_the_node_did_not_come_to_is_unknown_and_not_changed() -> None:
+    cut = {"models": (ModelFolder(path=case()[0].plan.service.model, error="did not end in time"),)}
+    proven = {"proof": '{"model_config_sha256": "' + OTHER + '"}'}
+    (drift,) = [d for d in found(told=cut, lies=proven) if d.check == "model-folder"]
+    assert drift.kind == "unknown" and "put the checkpoint back" not in str(drift), drift
 
 
 def test_a_part_that_the_node_did_not_come_to_is_helped_by_what_hangs_and_not_by_ending_processes() -> None:
