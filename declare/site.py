@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from declare.located import shown
-from declare.problem import DeclarationError, line, nearest
+from declare.problem import LONGEST_SHOWN, DeclarationError, line, nearest
 from declare.reader import read_yaml
 from fleet.frozen import Frozen
 
@@ -105,10 +105,17 @@ def _nodes_folder(fleet: str, project: Path) -> Path:
     if not fleet.strip():
         raise DeclarationError(["FLEET: want a folder under inventory/ or a path, found an empty text"])
     named = project / "inventory" / fleet
-    folder = named if _is_bare_name(fleet) and named.is_dir() else Path(fleet).expanduser()
-    if not folder.is_dir():
-        raise DeclarationError([f"FLEET: want a folder, found no {fleet!r}; {_instead(fleet, project)}"])
+    try:
+        folder = named if _is_bare_name(fleet) and named.is_dir() else Path(fleet).expanduser()
+        kind = "" if folder.is_dir() else "the file " if folder.exists() else "no "
+    except (OSError, RuntimeError) as error:  # a name too long, a folder above that is closed, no such user
+        said = getattr(error, "strerror", None) or error
+        raise DeclarationError([f"FLEET: want a folder, found {said}: {fleet[:LONGEST_SHOWN]!r}"]) from None
+    if kind:
+        raise DeclarationError([f"FLEET: want a folder, found {kind}{fleet!r}; {_instead(fleet, project)}"])
     folder = folder.resolve()
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise DeclarationError([f"FLEET: want a folder that can be read, found {shown(folder)} closed to this user"])
     below = [path.name for path in sorted((folder / "inventory").glob("*/"))]
     if below and not any(folder.glob("*.yaml")):
         raise DeclarationError(

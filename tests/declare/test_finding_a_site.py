@@ -48,6 +48,19 @@ def test_group_data_inside_of_the_fleet_wins_over_that_of_the_site(write_site: W
     assert (site.root, site.group_data) == (fleet, fleet / "group_data")
 
 
+@pytest.mark.parametrize(
+    ("fleet", "said"),
+    [
+        ("~nobody-of-this-name/fleet", "FLEET: want a folder, found Could not determine home directory.: '~nobody"),
+        ("x" * 5000, "FLEET: want a folder, found File name too long: 'xxx"),
+    ],
+)
+def test_a_fleet_that_cannot_even_be_looked_for_is_refused(fleet: str, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        find_site(fleet, PROJECT)
+    assert str(refused.value).startswith(said) and len(str(refused.value)) < 200
+
+
 def test_a_plain_folder_of_nodes_is_a_fleet(tmp_path: Path) -> None:
     (tmp_path / "n1.yaml").write_text(node())
     fleet = load_fleet(find_site(str(tmp_path), PROJECT))
@@ -70,7 +83,7 @@ def test_a_relative_path_is_seen_from_the_working_directory(
         ("labb", "want a folder, found no 'labb'; did you mean \"lab\"? inventory/ has lab"),
         ("", "want a folder under inventory/ or a path, found an empty text"),
         ("../lab/nowhere", "want a folder, found no '../lab/nowhere'"),
-        ("inventory.py", "want a folder, found no 'inventory.py'"),
+        ("inventory.py", "want a folder, found the file 'inventory.py'"),
     ],
 )
 def test_a_fleet_that_is_not_there_is_refused(fleet: str, said: str) -> None:
