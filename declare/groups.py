@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from declare.located import Located, Origin
-from declare.nodes import NodeFile, wrong_services
+from declare.located import Located
+from declare.nodes import NodeFile, wrong_endings, wrong_services
 from declare.problem import DeclarationError, found, line, unknown
 from declare.reader import read_yaml
 from declare.site import Site
@@ -29,9 +29,7 @@ def read_groups(site: Site, problems: list[str]) -> dict[str, GroupFile]:
     """All files of group data by group; what cannot be used is told in `problems`."""
     if site.group_data is None:
         return {}
-    problems.extend(
-        line(Origin(file=path), "the ending .yaml", path.suffix) for path in sorted(site.group_data.glob("*.yml"))
-    )
+    problems.extend(wrong_endings(site.group_data))
     groups = {}
     for path in sorted(site.group_data.glob("*.yaml")):
         try:
@@ -42,6 +40,11 @@ def read_groups(site: Site, problems: list[str]) -> dict[str, GroupFile]:
         problems.extend(_wrong_sections(path.stem, tree))
         groups[path.stem] = GroupFile(path.stem, tree)
     return groups
+
+
+def unread_groups(site: Site, groups: dict[str, GroupFile]) -> set[str]:
+    """Groups whose file is there and could not be read, which `read_groups` has told."""
+    return {path.stem for path in site.group_data.glob("*.yaml")} - groups.keys() if site.group_data else set()
 
 
 def _wrong_sections(group: str, tree: Located) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from declare.groups import EVERYONE, GroupFile, read_groups, unused_groups
+from declare.groups import EVERYONE, GroupFile, read_groups, unread_groups, unused_groups
 from declare.host import host_of
 from declare.images import wrong_catalogue
 from declare.located import Located, Origin, shown
@@ -33,8 +33,9 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
     overrides = read_overrides(data or {}, problems)
     nodes = read_nodes(site, problems)
     groups = read_groups(site, problems)
+    unread = unread_groups(site, groups)
     named = _named_services(nodes.values(), groups.values())
-    if overrides.service is not None and overrides.service not in named:
+    if overrides.service is not None and overrides.service not in named and not unread:
         problems.append(unknown(option("service"), overrides.service, named, "service"))
     for group in groups.values():
         problems.extend(wrong_catalogue(group.section("images")))
@@ -42,7 +43,9 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
     placements = with_peers(
         Placement(
             node=node.declaration,
-            services=services_of(node, groups, overrides, site, problems, frozenset(nodes), origins),
+            services=()
+            if unread & {EVERYONE, *node.declaration.groups}  # what is lacking stands in the file that was not read
+            else services_of(node, groups, overrides, site, problems, frozenset(nodes), origins),
             host=host_of(node, groups, problems),
         )
         for node in nodes.values()

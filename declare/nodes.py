@@ -38,15 +38,19 @@ class NodeFile:
 
 def read_nodes(site: Site, problems: list[str]) -> dict[str, NodeFile]:
     """Every node of a fleet by name, in name order; what cannot be used is told in `problems`."""
-    problems.extend(
-        line(Origin(file=path), "the ending .yaml", path.suffix) for path in sorted(site.nodes_folder.glob("*.yml"))
-    )
+    problems.extend(wrong_endings(site.nodes_folder))
     paths = sorted(site.nodes_folder.glob("*.yaml"))
     if not paths and not problems:
         problems.append(line(Origin(file=site.nodes_folder), "at least one NODE.yaml", "an empty fleet (no node)"))
     files = [file for path in paths if (file := _read(path, problems, recordings=site.recordings)) is not None]
     _refuse_shared_addresses(files, problems)
     return {file.name: file for file in files}
+
+
+def wrong_endings(folder: Path) -> list[str]:
+    """Files that somebody meant to be read: `.yml`, `.YAML`. To pass them over would leave a node or a group out."""
+    wrong = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in (".yml", ".yaml")]
+    return [line(Origin(file=path), "the ending .yaml", path.suffix) for path in wrong if path.suffix != ".yaml"]
 
 
 def read_node(path: Path) -> NodeDeclaration:

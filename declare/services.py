@@ -9,7 +9,7 @@ from declare.located import Located
 from declare.merge import merge
 from declare.nodes import NodeFile, absolute
 from declare.override import Overrides
-from declare.problem import unknown
+from declare.problem import line, unknown
 from declare.site import Site
 from declare.spans import Origins, known_nodes
 from declare.validate import build
@@ -49,6 +49,7 @@ def services_of(
         if built is not None:
             problems.extend(_unknown_probes(merged, built, site))
             problems.extend(known_nodes(merged, nodes))
+            problems.extend(_absent_gpus(merged, built, node))
             if built.nodes is not None and origins is not None:
                 origins[node.name, name] = ((merged.get("nodes") or merged).origin, built.nodes)
             if built.nodes is None or node.name in built.nodes:
@@ -66,6 +67,15 @@ def _layers(node: NodeFile, files: list[GroupFile]) -> dict[str, list[Located]]:
             elif isinstance(entry.value, dict) and SERVICE_NAME.fullmatch(name):
                 layers.setdefault(name, []).append(entry)
     return layers
+
+
+def _absent_gpus(tree: Located, service: ServiceDeclaration, node: NodeFile) -> list[str]:
+    count = node.declaration.gpus.count
+    absent = [gpu for gpu in service.gpus or () if not 0 <= gpu < count]
+    entry = tree.get("gpus")
+    if not absent or entry is None or (service.nodes is not None and node.name not in service.nodes):
+        return []
+    return [line(entry.origin, f"GPUs of {node.name}, which has {count} (from 0)", ", ".join(map(str, absent)))]
 
 
 def _unknown_probes(tree: Located, service: ServiceDeclaration, site: Site) -> list[str]:

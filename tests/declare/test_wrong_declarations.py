@@ -79,6 +79,18 @@ def test_all_mistakes_of_all_files_are_told_at_once(write_site: WriteSite) -> No
         assert part in told
 
 
+@pytest.mark.parametrize("name", ["group_data/all.yaml", "group_data/glm.yaml"])
+def test_a_file_that_cannot_be_read_is_told_and_not_what_it_would_have_said(refusal: Refusal, name: str) -> None:
+    group = {"group_data/glm.yaml": "services:\n  glm: {layout: {tp: 4}}\n", "inventory/prod/n1.yaml": node()}
+    told = one_line(refusal({**group, name: "services: [\n"}))
+    assert told.startswith(f"{name}:2: want well-formed YAML")
+
+
+@pytest.mark.parametrize("name", ["inventory/prod/n2.YAML", "group_data/extra.YML", "group_data/extra.yml"])
+def test_a_file_of_another_ending_is_told_and_not_passed_over(refusal: Refusal, name: str) -> None:
+    assert one_line(refusal({name: node(2)})) == f"{name}: want the ending .yaml, found {Path(name).suffix}"
+
+
 def test_one_mistake_of_a_group_is_told_once_however_many_nodes_it_has(write_site: WriteSite) -> None:
     files = {f"inventory/prod/n{number}.yaml": node(number) for number in range(1, 9)}
     fleet = write_site({**files, GROUP: GLM + "    port: x\n"})

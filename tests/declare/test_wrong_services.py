@@ -55,6 +55,10 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {GROUP: GLM + f"    policy: {{restart_limit: {10**23}}}\n"},
         f"{GROUP}:5: services.glm.policy.restart_limit: want at most 1000, found {10**23}",
     ),
+    "gpus_that_the_node_has_not": (
+        {GROUP: GLM + "    gpus: [0, 8, -1]\n"},
+        f"{GROUP}:5: services.glm.gpus: want GPUs of n1, which has 8 (from 0), found 8, -1",
+    ),
     "a_rollout_in_a_group": ({GROUP: GLM + "rollout: {}\n"}, f"{GROUP}:5: rollout: want `rollout` in all.yaml only"),
     "a_mistake_in_the_defaults": (
         {EVERYONE: ALL.replace("4096", "4k")},
