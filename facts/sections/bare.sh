@@ -26,7 +26,11 @@ section_bare() {
         id -u -- "$name" >/dev/null 2>&1 && printf 'user %s\n' "$name"
     done
     for path in "${managed[@]}"; do
-        [[ -e $path ]] || continue
+        [[ -e $path || -L $path ]] || continue
+        if [[ -L $path && -d $path ]]; then
+            printf 'entry %s_directory_by_link %s\n' "$(stat -L -c '%a_%U:%G' -- "$path")" "$path"
+            continue
+        fi
         printf 'entry %s\n' "$(stat -c '%a %U:%G %F' -- "$path" | tr ' ' '_') $path"
         [[ ! -f $path ]] || printf 'content %s\n' "$(sha256sum -- "$path")"
     done

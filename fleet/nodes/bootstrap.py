@@ -99,9 +99,20 @@ def _user_and_folders(plan: Needs) -> None:
     if user is not None and user not in plan.facts.users:
         plan.steps.append(Step(kind="user", name=f"Make the system user {user}", path=user))
     for path in plan.host.folders:
-        there = plan.facts.entries.get(path)
-        if there is None or there.kind != "directory" or (user and not there.owner.startswith(f"{user}:")):
-            plan.steps.append(Step(kind="folder", name=f"Make {path}", path=path, mode="755", owner=user or "root"))
+        _folder(plan, path)
+
+
+def _folder(plan: Needs, path: str) -> None:
+    """A link to a folder is as good as the folder, where its owner is right."""
+    there, user = plan.facts.entries.get(path), plan.host.user
+    owned = there is not None and (user is None or there.owner.startswith(f"{user}:"))
+    if there is None or (there.kind == "directory" and not owned):
+        plan.steps.append(Step(kind="folder", name=f"Make {path}", path=path, mode="755", owner=user or "root"))
+    elif not there.kind.startswith("directory") or not owned:
+        want = f"a folder at {path}{f', owned by {user}' if user else ''}"
+        got = f"a {there.kind.replace('directory', 'folder')} of {there.owner}"
+        remedy = "put that right by hand, or declare another folder in host.folders"
+        plan.refused.append(Refusal(want=want, got=got, remedy=remedy))
 
 
 def _sources(plan: Needs, keys: dict[str, str]) -> None:

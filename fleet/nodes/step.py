@@ -63,6 +63,10 @@ class Needs:
         )
         if there is not None and (there.mode, there.owner, there.sha256) == (mode, "root:root", digest):
             return False
+        if there is not None and not there.kind.startswith("regular"):
+            remedy = "move it out of the way; a bootstrap replaces files only"
+            self.refused.append(Refusal(want=f"a file at {path}", got=f"a {there.kind}", remedy=remedy))
+            return False
         self.steps.append(Step(kind="file", name=name, path=path, text=text, mode=mode))
         return True
 

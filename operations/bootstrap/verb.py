@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gevent.lock import RLock
 from pyinfra.api.exceptions import DeployError
 
+from declare.host import read_keys
 from declare.invocation import Invocation
 from declare.problem import DeclarationError
 from operations.bootstrap.look import Bootstrapping, look
@@ -34,13 +35,16 @@ def begin(state: "State", invocation: Invocation) -> Bootstrapping:
 
 
 def _prepare(state: "State", invocation: Invocation) -> Bootstrapping:
+    for placement in invocation.fleet.placements:
+        read_keys(placement.host)  # told once and first, where one is no key
     hosts, silent = reached(state)
     run = Bootstrapping(invocation=invocation, hosts=hosts)
     look(run)
     run.unread |= silent
     out = console(invocation.json)
     for name, found in sorted(run.found.items()):
-        out.print(f"[bold]{name}[/]: {len(found.steps)} steps" if found.steps else f"[bold]{name}[/]: as declared")
+        state_of = f"{len(found.steps)} steps" if found.steps else "refused" if found.refused else "as declared"
+        out.print(f"[bold]{name}[/]: {state_of}")
         for step in found.steps:
             told = (
                 " (only with --data reboot=true)" if step.kind == "reboot" and not invocation.overrides.reboot else ""

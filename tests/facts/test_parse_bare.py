@@ -20,6 +20,7 @@ def read(*lines: str) -> dict[str, Entry]:
             "/x",
             Entry("600", "my_user:my_group", "regular empty file", None),
         ),
+        ("755_vllm:vllm_directory_by_link /srv", "/srv", Entry("755", "vllm:vllm", "directory by link", None)),
         ("755_root:root_directory /srv", "/srv", Entry("755", "root:root", "directory", None)),
     ],
 )

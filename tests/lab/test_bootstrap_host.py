@@ -127,6 +127,23 @@ def test_a_key_that_did_not_sign_the_archive_is_refused_by_apt(
     bootstrap(fleet)
 
 
+def test_what_is_no_key_is_told_without_a_traceback_and_a_refused_machine_is_not_called_conforming(
+    fleet: RolloutSite, packages: tuple[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "no.asc").write_text("a page of a login wall\n")
+    declare(fleet, packages[0], tmp_path / "no.asc")
+    ran = bootstrap(fleet, "--dry")
+    assert ran.code == 1
+    assert f"host.apt.test.key: want an OpenPGP public key, found other bytes in {tmp_path}/no.asc" in ran.plain
+    assert "Traceback" not in ran.out
+    declare(fleet, *packages, folders=["/etc/hostname"])
+    ran = bootstrap(fleet, "--dry")
+    assert ran.code == 1
+    assert f"{NODE}: refused" in ran.plain and "want a folder at /etc/hostname, owned by vllm" in ran.plain
+    assert "as declared" not in ran.plain
+    declare(fleet, *packages)
+
+
 def test_a_machine_that_someone_else_changes_is_left_alone_and_the_holder_is_named(fleet: RolloutSite) -> None:
     fleet.on(NODE, "echo '* - nofile 7' >/etc/security/limits.d/90-vllm-fleet.conf")
     lock = "someone@elsewhere pid 7\\t$(date +%s)\\t$(($(date +%s) + 600))\\tother"

@@ -270,3 +270,30 @@ def test_only_pinned_packages_come_from_a_pinned_archive() -> None:
         'Package: *\nPin: origin "apt.example"\nPin-Priority: -1\n\n'
         "Package: nvidia-container-toolkit\nPin: version 1.17.*\nPin-Priority: 1001\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        (Entry("755", "vllm:vllm", "directory by link", None), None),
+        (Entry("755", "root:root", "directory by link", None), "found a folder by link of root:root"),
+        (Entry("644", "root:root", "regular file", "0" * 64), "found a regular file of root:root"),
+        (Entry("777", "root:root", "symbolic link", None), "want a folder at /srv/m, owned by vllm"),
+    ],
+)
+def test_what_stands_in_a_folders_place_is_refused_and_a_link_to_a_folder_is_as_good(
+    there: Entry, told: str | None
+) -> None:
+    facts = conforming()
+    found = needs(facts.model_copy(update={"entries": facts.entries | {"/srv/m": there}}))
+    assert not found.steps
+    assert [told in str(refusal) for refusal in found.refused] == ([] if told is None else [True])
+
+
+@pytest.mark.parametrize("kind", ["directory", "symbolic link", "directory by link", "fifo"])
+def test_what_stands_in_a_files_place_is_refused_before_anything_changes(kind: str) -> None:
+    facts = conforming()
+    found = needs(facts.model_copy(update={"entries": facts.entries | {LIMITS: Entry("755", "root:root", kind, None)}}))
+    assert [str(refusal) for refusal in found.refused] == [
+        f"want a file at {LIMITS}, found a {kind}; move it out of the way; a bootstrap replaces files only"
+    ]
