@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.delivery.source import PlainPath
 from fleet.frozen import Frozen
@@ -87,5 +87,5 @@ class HostDeclaration(Frozen):
     sysctl: dict[SysctlName, Annotated[int, Field(strict=True)] | Line] = {}
     hugepages_2mib: Annotated[int, Field(ge=0, strict=True)] = 0
     nofile: Annotated[int, Field(ge=1024, strict=True)] = 1048576
-    clock: Package | None = "chrony"
-    """Installed where nothing keeps the clock; any other that runs is as good. None: the clock is not our business."""
+    clock: Annotated[Package | None, BeforeValidator(lambda value: None if value == "none" else value)] = "chrony"
+    """Installed where nothing keeps the clock; any other that runs is as good. `none`: the clock is not our business."""

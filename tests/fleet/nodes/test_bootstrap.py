@@ -110,6 +110,11 @@ def test_a_clock_under_another_name_is_as_good(clock: str) -> None:
     assert "Keep the clock" in names(needs(conforming(units={clock: "inactive"})))
 
 
+def test_a_clock_that_is_declared_as_none_is_not_looked_at() -> None:
+    declared = HostDeclaration.model_validate(DECLARED.model_dump() | {"clock": "none"})
+    assert needs(conforming(declared, units={}), declared) == Bootstrap(node="n1")
+
+
 def test_a_runtime_that_came_from_elsewhere_is_not_installed_again() -> None:
     docker = {
         "programs": frozenset({"docker", "nvidia-smi", "nvidia-ctk", "rsync", "curl"}),
