@@ -3,6 +3,7 @@
 A node that conforms needs none. Each step becomes one operation of pyinfra; none of them touches a running engine.
 """
 
+import fnmatch
 import re
 from collections.abc import Iterable
 
@@ -53,7 +54,9 @@ def pin_text(source: AptSource) -> str:
     host = source.url.split("//", 1)[1].split("/", 1)[0].rsplit(":", 1)[0] if "//" in source.url else ""
     parts = [f'Package: *\nPin: origin "{host}"\nPin-Priority: -1\n'] if "*" not in source.pin else []
     parts += [
-        f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n" for name, version in sorted(source.pin.items())
+        f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n"
+        for name, version in sorted(source.pin.items())
+        if name != "*"
     ]
     return "\n".join(parts)
 
@@ -161,11 +164,23 @@ def _podman_is_new_enough(plan: Needs) -> None:
             plan.refused.append(Refusal(want=want, got=f"{old} in the archive of {facts.os}", remedy=remedy))
 
 
+def _pins(host: HostDeclaration) -> dict[str, str]:
+    """Package -> the version that is declared for it, over all archives."""
+    return {name: version for source in host.apt.values() for name, version in source.pin.items() if name != "*"}
+
+
 def _packages(plan: Needs) -> None:
     _podman_is_new_enough(plan)
+    host, facts, pins = plan.host, plan.facts, _pins(plan.host)
     if missing := _missing(plan):
-        plan.steps.append(Step(kind="install", name=f"Install {', '.join(missing)}", packages=tuple(missing)))
-    host, facts = plan.host, plan.facts
+        # With the version in words: a pin that no version matches would let apt take any other.
+        words = tuple(f"{name}={pins[name]}" if name in pins else name for name in missing)
+        plan.steps.append(Step(kind="install", name=f"Install {', '.join(words)}", packages=words))
+    for name, version in sorted(pins.items()):
+        there = facts.packages.get(name)
+        if there is not None and not fnmatch.fnmatchcase(there, version):
+            how = f"apt-get install '{name}={version}' on the node brings it, when nothing needs it for a moment"
+            plan.notes.append(f"{name} {there} is installed, {version} is pinned; {how}")
     if host.clock is not None and facts.clock is None:
         plan.steps.append(Step(kind="unit", name="Keep the clock", packages=(f"{host.clock}.service",)))
     if plan.node.runtime == "docker" and facts.units.get("docker") != "active":

@@ -48,12 +48,14 @@ class AptSource(Frozen):
     key: PlainPath
     """File of the machine that rolls out: armoured or binary."""
     pin: dict[Package | Literal["*"], Version] = {}
-    """Version of each package that may come from here; others are not taken from this archive where this is set."""
+    """Version of each package that may come from here; where this is set, others do not, unless `*: *` stands there."""
 
     @model_validator(mode="after")
     def _flat_or_with_components(self) -> Self:
         if self.suite.endswith("/") == bool(self.components):
             raise ValueError("components: want some, or a suite that ends in / and none, found neither or both")
+        if self.pin.get("*", "*") != "*":
+            raise ValueError("pin: want `*: *` where other packages may come from here too, found a version for all")
         return self
 
 
@@ -88,4 +90,4 @@ class HostDeclaration(Frozen):
     hugepages_2mib: Annotated[int, Field(ge=0, strict=True)] = 0
     nofile: Annotated[int, Field(ge=1024, strict=True)] = 1048576
     clock: Annotated[Package | None, BeforeValidator(lambda value: None if value == "none" else value)] = "chrony"
-    """Installed where nothing keeps the clock; any other that runs is as good. `none`: the clock is not our business."""
+    """Installed where nothing keeps the clock; any other that runs is as good. `none`: it is not looked at."""

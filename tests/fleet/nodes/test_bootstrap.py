@@ -100,7 +100,7 @@ def test_a_bare_machine_gets_everything_in_an_order_that_works() -> None:
     kinds = [step.kind for step in needs(bare).steps]
     assert kinds.index("update") < kinds.index("install") < kinds.index("command")
     (install,) = (step for step in needs(bare).steps if step.kind == "install")
-    assert install.packages == ("rsync", "curl", "podman", "nvidia-container-toolkit", "chrony")
+    assert install.packages == ("rsync", "curl", "podman", "nvidia-container-toolkit=1.17.*", "chrony")
     assert kinds.index("user") < kinds.index("folder")
 
 
@@ -302,3 +302,25 @@ def test_what_stands_in_a_files_place_is_refused_before_anything_changes(kind: s
     assert [str(refusal) for refusal in found.refused] == [
         f"want a file at {LIMITS}, found a {kind}; move it out of the way; a bootstrap replaces files only"
     ]
+
+
+def test_a_pinned_package_is_installed_in_its_version_or_not_at_all() -> None:
+    found = needs(conforming(programs=frozenset({"podman", "nvidia-smi", "rsync", "curl"})))
+    assert [step.packages for step in found.steps if step.kind == "install"] == [("nvidia-container-toolkit=1.17.*",)]
+
+
+def test_a_package_in_another_version_than_its_pin_is_told_and_left_alone() -> None:
+    """Whatever it is, a container runtime is nothing to change under an engine by the way."""
+    other = needs(conforming(packages={"nvidia-container-toolkit": "1.99.0-1"}))
+    assert not other.steps and not other.refused
+    (note,) = other.notes
+    assert note.startswith("nvidia-container-toolkit 1.99.0-1 is installed, 1.17.* is pinned; apt-get install")
+    assert needs(conforming(packages={"nvidia-container-toolkit": "1.17.8-1"})) == Bootstrap(node="n1")
+
+
+def test_an_archive_may_give_others_besides_its_pinned_packages() -> None:
+    """apt knows no `Package: *` with a version: it warned, and went on as if nothing stood there."""
+    both = APT.model_copy(update={"pin": {"*": "*", **APT.pin}})
+    assert pin_text(both) == "Package: nvidia-container-toolkit\nPin: version 1.17.*\nPin-Priority: 1001\n"
+    with pytest.raises(ValueError, match="found a version for all"):
+        AptSource.model_validate(APT.model_dump() | {"pin": {"*": "1.17.*"}})
