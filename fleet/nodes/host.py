@@ -31,17 +31,31 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _matching(pattern: str, what: str) -> AfterValidator:
+    """A text of this form; `what` says it in words."""
+    form = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ValueError(f"want {what}, found {text!r}")
+        return text
+
+    return AfterValidator(check)
+
+
 Package = Annotated[str, AfterValidator(_package)]
 Version = Annotated[str, AfterValidator(_version)]
 Line = Annotated[str, AfterValidator(_one_line)]
-SourceName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
-SysctlName = Annotated[str, Field(pattern=r"^[a-z0-9_]+([./][a-zA-Z0-9_-]+)+$")]
+SourceName = Annotated[str, _matching(r"[a-z0-9][a-z0-9-]{0,40}", "a name in small letters, digits and -")]
+SysctlName = Annotated[str, _matching(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+", "a kernel setting such as vm.max_map_count")]
+UserName = Annotated[str, _matching(r"[a-z][a-z0-9-]{0,30}", "a user's name in small letters, digits and -")]
+ArchiveUrl = Annotated[str, _matching(r"(https?|file)://?[!-~]+", "the URL of an archive: http, https or file")]
 
 
 class AptSource(Frozen):
     """One archive of packages that the owner trusts, with the key that signs it."""
 
-    url: Annotated[str, Field(pattern=r"^(https?|file)://?[!-~]+$")]
+    url: ArchiveUrl
     suite: Line
     components: tuple[Line, ...] = ()
     """None where the suite ends in `/`, as a flat archive's does."""
@@ -53,7 +67,7 @@ class AptSource(Frozen):
     @model_validator(mode="after")
     def _flat_or_with_components(self) -> Self:
         if self.suite.endswith("/") == bool(self.components):
-            raise ValueError("components: want some, or a suite that ends in / and none, found neither or both")
+            raise ValueError("want components, or a suite that ends in / and no components, found neither or both")
         if self.pin.get("*", "*") != "*":
             raise ValueError("pin: want `*: *` where other packages may come from here too, found a version for all")
         return self
@@ -83,7 +97,7 @@ class HostDeclaration(Frozen):
     """Package of the container runtime: podman, or docker.io; None: named like the runtime of the node's system."""
     toolkit_package: Package = "nvidia-container-toolkit"
     driver: DriverDeclaration = DriverDeclaration()
-    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")] | None = None
+    user: UserName | None = None
     """A system user that owns `folders`; None: root."""
     folders: tuple[PlainPath, ...] = ("/srv/models",)
     sysctl: dict[SysctlName, Annotated[int, Field(strict=True)] | Line] = {}

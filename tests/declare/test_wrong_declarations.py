@@ -119,3 +119,20 @@ def test_an_empty_fleet_is_refused(write_site: WriteSite) -> None:
     (fleet / "n1.yaml").unlink()
     with pytest.raises(DeclarationError, match=r"inventory/prod: want at least one NODE\.yaml, found an empty fleet"):
         load_fleet(find_site(str(fleet), PROJECT))
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("{user: 'Root!'}", "host.user: want a user's name in small letters, digits and -, found 'Root!'"),
+        ("{sysctl: {'a;b': 1}}", "host.sysctl.a;b: want a kernel setting such as vm.max_map_count, found 'a;b'"),
+        ("{apt: {N: {url: 'https://x', suite: ./, key: k}}}", "host.apt.N: want a name in small letters"),
+        ("{apt: {n: {url: 'ftp://x', suite: ./, key: k}}}", "host.apt.n.url: want the URL of an archive"),
+        (
+            "{apt: {n: {url: 'http://x', suite: noble, key: k}}}",
+            "host.apt.n: want components, or a suite that ends in /",
+        ),
+    ],
+)
+def test_what_a_machine_cannot_be_is_told_in_words(refusal: Refusal, host: str, said: str) -> None:
+    assert any(said in line for line in refusal({"group_data/all.yaml": f"host: {host}\n"}))
