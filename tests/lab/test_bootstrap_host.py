@@ -136,10 +136,10 @@ def test_what_is_no_key_is_told_without_a_traceback_and_a_refused_machine_is_not
     assert ran.code == 1
     assert f"host.apt.test.key: want an OpenPGP public key, found other bytes in {tmp_path}/no.asc" in ran.plain
     assert "Traceback" not in ran.out
-    declare(fleet, *packages, folders=["/etc/hostname"])
+    declare(fleet, *packages, folders=["/etc/passwd"])
     ran = bootstrap(fleet, "--dry")
     assert ran.code == 1
-    assert f"{NODE}: refused" in ran.plain and "want a folder at /etc/hostname, owned by vllm" in ran.plain
+    assert f"{NODE}: refused" in ran.plain and "want a folder at /etc/passwd, owned by vllm" in ran.plain
     assert "as declared" not in ran.plain
     declare(fleet, *packages)
 
