@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import click
 from gevent.pool import Pool
 
 from declare.checkpoints import manifest_at
@@ -255,7 +256,7 @@ def _check_origin(fleet: Fleet, found: Found, key: str, hosts: dict[str, "Host"]
     holders += [node for node in found.needs if _may_verify(found, node, key)]
     try:
         if item.origin.folder is not None and item.image is None:
-            check_folder(item.origin.folder, item.manifest)
+            check_folder(item.origin.folder, item.manifest, lambda text: click.echo(f"{item.name}: {text}", err=True))
         elif item.origin.url is not None:
             _check_url(item, hosts[found.fetching(key)[0]])
         elif item.origin.folder is None and not holders:

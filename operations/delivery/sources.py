@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -36,14 +36,18 @@ class SourceError(ValueError):
         super().__init__("; ".join(self.lines))
 
 
-def check_folder(folder: str, manifest: Manifest) -> None:
-    """Is this folder to the byte what the manifest says? Read once; then its sizes and times tell. SourceError."""
+def check_folder(folder: str, manifest: Manifest, tell: Callable[[str], None] = lambda text: None) -> None:
+    """Is this folder to the byte what the manifest says? Read once; then its sizes and times tell. SourceError.
+
+    `tell` is told before a reading, which takes minutes for hundreds of GiB.
+    """
     try:
         found = files_of(Path(folder))
     except DeclarationError as error:
         raise SourceError(error.lines) from None
     wrong = differences(manifest, {path: (told.st_size, None) for path, told in found.items()})
     if not wrong and not _remembered(Path(folder), manifest):
+        tell(f"reads {manifest.total_bytes / 2**30:.2f} GiB in {folder} once, to compare them with the manifest")
         measured = _measured(folder)
         wrong = differences(manifest, {file.path: (file.bytes, file.sha256) for file in measured.files})
         if not wrong:

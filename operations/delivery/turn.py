@@ -38,6 +38,7 @@ class Turn:
         self.arrived: dict[str, int] = {}
         self.living = True
         self._told = (0.0, 0)
+        self._comparing: str | None = None
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -155,7 +156,11 @@ class Turn:
         else:
             files = [file for file in item.manifest.files if look.there.get(file.path) == sizes[file.path]]
         values = {**of_item(item), **of_files(files)}
+        self._comparing = (
+            f"reads and compares {sum(file.bytes for file in files) / GIB:.2f} GiB that lie at {item.path}"
+        )
         told = self.must("adopt", **values | ({"staging": ""} if reader else {}))
+        self._comparing = None
         if told.value("adopted") == "yes":
             self.run.swarm.hold(self.name, self.run.bundles_of(item))
             if self.serves:
@@ -270,6 +275,10 @@ class Turn:
         done = min(wanted, sum(counts) if counts else 0)
         last_s, last = self._told
         if not wanted or self.run.swarm.finished(self.name) or (last_s and spent_s - last_s < TELL_EVERY_S):
+            return
+        if self._comparing is not None:  # nothing arrives meanwhile, and how far it is only the node's sha256sum knows
+            self._told = (spent_s, done)
+            self.host.log(f"deliver: {self._comparing}")
             return
         pace = (done - last) / max(spent_s - last_s, 0.001)
         left = f"{(wanted - done) / pace / 60:.1f} min left" if pace > 0 else "time left unknown"

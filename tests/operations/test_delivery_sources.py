@@ -28,10 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_folder_is_read_once_and_then_known_by_its_sizes_and_times(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = measure(folder)
-    check_folder(str(folder), manifest)
+    manifest, told = measure(folder), list[str]()
+    check_folder(str(folder), manifest, told.append)
     monkeypatch.setattr("operations.delivery.sources._measured", lambda _: pytest.fail("it was read again"))
-    check_folder(str(folder), manifest)
+    check_folder(str(folder), manifest, told.append)
+    assert told == [f"reads 0.00 GiB in {folder} once, to compare them with the manifest"]
     with pytest.raises(pytest.fail.Exception):
         (folder / "a").write_bytes(b"x" * 1000)
         check_folder(str(folder), manifest)
