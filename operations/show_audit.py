@@ -54,9 +54,11 @@ def _print_drift(out: Console, drift: Drift) -> None:
 
 
 def _print_figures(out: Console, found: Audit) -> None:
-    """Predicted beside logged: a line a service, and each prediction that is off."""
+    """Predicted beside logged: what is near enough in a line a service, and each prediction that is off."""
     for place, figures in found.figures.items():
-        out.print(f" memory  {escape(place)}: {'; '.join(map(str, figures))}", soft_wrap=True, highlight=False)
+        near = "; ".join(str(figure) for figure in figures if not figure.far)
+        if near:
+            out.print(f" memory  {escape(place)}: {near}", soft_wrap=True, highlight=False)
     for finding in found.findings:
         out.print(f"[yellow]finding[/]  {escape(finding)}", soft_wrap=True, highlight=False)
 

@@ -42,9 +42,10 @@ def printed(audit: Audit) -> str:
 
 def test_an_audit_prints_every_figure_and_each_prediction_that_is_off(audit: Audit) -> None:
     said = printed(audit)
-    assert f" memory  a1/glm: {WEIGHTS}; KV of stage 0" in said
+    assert f" memory  a1/glm: {WEIGHTS}; " in said
     assert f"finding  a1/glm: {POOL}: want within 2%" in said
     assert f"finding  a1/glm: {WEIGHTS}" not in said
+    assert [said.count(figure) for figure in (WEIGHTS, "KV of stage 0, GiB", POOL)] == [1, 1, 1]
 
 
 def test_the_json_and_the_page_have_them_too(audit: Audit) -> None:
