@@ -7,7 +7,7 @@ declare of such a node. A new kind of node is a new folder. lab/layer/usr/bin/nv
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,20 @@ def check_fault(fault: str) -> str:
     name, _, argument = fault.partition(":")
     form = FAULTS.get(name, (None, ""))[0]
     if form is None or not re.fullmatch(form, argument):
-        raise host.LabError(f"fault: found {fault!r}; wanted one of " + "; ".join(text for _, text in FAULTS.values()))
+        forms = "".join(f"\n  {text}" for _, text in FAULTS.values())
+        raise host.LabError(f"fault: want one of these, found {fault!r}{forms}")
     return fault
+
+
+def _refuse_absent_gpus(faults: Iterable[str], kind: str) -> None:
+    """A fault of a GPU that the recording has not would show nowhere. LabError."""
+    count = int(declared(kind)["gpus"]["count"])
+    for fault in faults:
+        name, _, argument = fault.partition(":")
+        named = argument.partition("-")[0] if name == "xid" else "" if name == "memory" else argument
+        absent = [gpu for gpu in re.findall(r"\d+", named) if int(gpu) >= count]
+        if absent:
+            raise host.LabError(f"fault: want a GPU of {kind}, which has {count} (from 0), found {fault!r}")
 
 
 def faults(folder: Path) -> list[str]:
@@ -83,6 +95,7 @@ def set_state(folder: Path, kind: str | None = None, faults: Sequence[str] | Non
         host.write_atomically(folder / "recording", f"{kind}\n")
     if faults is not None:
         checked = dict.fromkeys(check_fault(fault) for fault in faults)
+        _refuse_absent_gpus(checked, recording(folder))
         host.write_atomically(folder / "faults", "".join(f"{fault}\n" for fault in checked))
     now = _set_faults(folder)
     _write_memory(folder / "meminfo", now)

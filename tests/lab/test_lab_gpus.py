@@ -141,7 +141,14 @@ def test_faults_add_up_until_they_are_cleared(lab: Lab) -> None:
 
 @pytest.mark.parametrize("fault", ["gpu-lost", "gpu-lost:x", "driver-mismatch:1", "nvlink-missing:1", "gremlin", ""])
 def test_an_unknown_fault_is_refused_and_the_known_ones_are_named(lab: Lab, fault: str) -> None:
-    with pytest.raises(host.LabError, match=r"wanted one of .*gpu-lost:3"):
+    with pytest.raises(host.LabError, match=r"want one of these, found .*\n  gpu-lost:3: that GPU fell off the bus"):
+        lab.set("a1", faults=[fault])
+    assert lab.status()[0].faults == ()
+
+
+@pytest.mark.parametrize("fault", ["gpu-lost:8", "xid:8-119", "nvlink-missing:0-8"])
+def test_a_fault_of_a_gpu_that_the_host_has_not_is_refused(lab: Lab, fault: str) -> None:
+    with pytest.raises(host.LabError, match=rf"want a GPU of a100, which has 8 \(from 0\), found '{fault}'"):
         lab.set("a1", faults=[fault])
     assert lab.status()[0].faults == ()
 
