@@ -79,19 +79,21 @@ def cmd(
 
 
 @app.command()
-def start(service: Service, node: Node = None, fleet: FleetName = None, data: Data = None) -> None:
+def start(
+    service: Service, node: Node = None, fleet: FleetName = None, data: Data = None, as_json: Json = False
+) -> None:
     """Start the release that lies on the nodes, after all gates."""
     from cli import service as services
 
-    services.start(_invocation(fleet, data), service, node)
+    services.start(_invocation(fleet, data), service, node, as_json)
 
 
 @app.command()
-def stop(service: Service, node: Node = None, fleet: FleetName = None) -> None:
+def stop(service: Service, node: Node = None, fleet: FleetName = None, as_json: Json = False) -> None:
     """Stop a service on its nodes, also one that is no longer declared. Its release stays."""
     from cli import service as services
 
-    services.stop(_invocation(fleet, None), service, node)
+    services.stop(_invocation(fleet, None), service, node, as_json)
 
 
 @app.command()
@@ -100,11 +102,12 @@ def unlock(
     yes: Annotated[bool, typer.Option("--yes", help="That run is dead: take its lock away.")] = False,
     holder: Annotated[str | None, typer.Option("--holder", help="Leave the lock of anybody else alone.")] = None,
     fleet: FleetName = None,
+    as_json: Json = False,
 ) -> None:
     """Tell who holds a node, and with --yes take the lock of a dead run away before its lease ends."""
     from cli import service as services
 
-    services.unlock(_invocation(fleet, None), node, yes, holder)
+    services.unlock(_invocation(fleet, None), node, yes, holder, as_json)
 
 
 @app.command()

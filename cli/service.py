@@ -55,7 +55,7 @@ def _all_answered(found: Survey) -> None:
         fail("; ".join(f"{node}: {reason}" for node, reason in found.unread.items()))
 
 
-def start(invocation: Invocation, service: str, node: str | None) -> None:
+def start(invocation: Invocation, service: str, node: str | None, as_json: bool = False) -> None:
     """Start a service on its nodes, after all gates."""
     with connected(invocation, _whole(invocation.fleet, service, node)) as session:
         found = session.survey()
@@ -64,10 +64,10 @@ def start(invocation: Invocation, service: str, node: str | None) -> None:
         if any(v.stops for v in about):
             print_gates(console(machine=True), about)
             raise typer.Exit(1)
-        _change(session, "start", service, limits, {frozenset(plan.nodes) for plan in found.plans})
+        _change(session, "start", service, limits, {frozenset(plan.nodes) for plan in found.plans}, as_json)
 
 
-def stop(invocation: Invocation, service: str, node: str | None) -> None:
+def stop(invocation: Invocation, service: str, node: str | None, as_json: bool = False) -> None:
     """Stop a service on its nodes, also one that is no longer declared and still lies there."""
     declared = any(own.name == service for placement in invocation.fleet.placements for own in placement.services)
     nodes = _whole(invocation.fleet, service, node) if declared else placed(invocation.fleet, None, node)
@@ -82,11 +82,16 @@ def stop(invocation: Invocation, service: str, node: str | None) -> None:
             limits = {name: _limit_s(there) for name, there in lies.items() if there is not None}
             if not limits:
                 fail(f"service: want one that is declared or lies on {', '.join(sorted(lies))}, found {service!r}")
-        _change(session, "stop", service, limits, {frozenset(plan.nodes) for plan in found.plans})
+        _change(session, "stop", service, limits, {frozenset(plan.nodes) for plan in found.plans}, as_json)
 
 
 def _change(
-    session: Session, verb: str, service: str, limits: dict[str, int], together: Iterable[frozenset[str]] = ()
+    session: Session,
+    verb: str,
+    service: str,
+    limits: dict[str, int],
+    together: Iterable[frozenset[str]] = (),
+    as_json: bool = False,
 ) -> None:
     """Start or stop a service on nodes, each in at most so many seconds, under the same lock as a rollout.
 
@@ -98,43 +103,47 @@ def _change(
         locks.acquire(session.invocation.fleet.rollout.lock_lease_s)
     except LockError as error:
         fail(str(error))
-    failed = []
+    rows: list[dict[str, Any]] = []
 
     def one(name: str) -> None:
         words = (NODE_SCRIPT, "holding", locks.run_id, verb, service)
         done = run(hosts[name], words, timeout_s=limits[name], show=True)
-        typer.echo(f"{name}/{service}: {verb}: {done.reason or 'done'}")
-        failed.extend([name] if done.reason else [])
+        typer.echo(f"{name}/{service}: {verb}: {done.reason or 'done'}", err=as_json)
+        rows.append({"node": name, "service": service, "verb": verb, "done": not done.reason, "reason": done.reason})
 
     try:
         for names in units(limits, together):  # the hosts of one engine wait for one another
             gevent.joinall([gevent.spawn(one, name) for name in names], raise_error=True)
     finally:
         locks.release()
-    if failed:
+    if as_json:
+        typer.echo(json.dumps(sorted(rows, key=lambda row: str(row["node"])), indent=1))
+    if not all(row["done"] for row in rows):
         raise typer.Exit(1)
 
 
-def unlock(invocation: Invocation, node: str, sure: bool, holder: str | None = None) -> None:
+def unlock(invocation: Invocation, node: str, sure: bool, holder: str | None = None, as_json: bool = False) -> None:
     """Take the lock of a run that died away: of any, or of that `holder`. Without `sure` only its holder is told."""
     with connected(invocation, placed(invocation.fleet, None, node)) as session:
         facts = session.survey().facts(node)
         if facts is None:
             fail(f"{node}: no answer over SSH, so its lock is unknown")
-        if facts.lock is None:
-            typer.echo(f"{node} is not locked")
+        lock = facts.lock
+        held = {"node": node, "holder": lock.holder if lock else None, "run": lock.run if lock else None}
+        if lock is None:
+            typer.echo(json.dumps({**held, "unlocked": False}) if as_json else f"{node} is not locked")
             return
-        typer.echo(f"{node} is held by {facts.lock.holder}, run {facts.lock.run}")
-        if holder not in (None, facts.lock.holder):
+        typer.echo(f"{node} is held by {lock.holder}, run {lock.run}", err=as_json)
+        if holder not in (None, lock.holder):
             fail(f"want a lock of {holder}; this one was left alone")
         if not sure:
             fail(
                 "make sure that this run is dead, then add --yes; a release that it left pending the node undoes itself"
             )
-        done = run(session.hosts[node], (NODE_SCRIPT, "unlock", facts.lock.run))
+        done = run(session.hosts[node], (NODE_SCRIPT, "unlock", lock.run))
         if done.reason is not None:
             fail(f"{node}: {done.reason}")
-        typer.echo(f"{node} is unlocked")
+        typer.echo(json.dumps({**held, "unlocked": True}) if as_json else f"{node} is unlocked")
 
 
 def _limit_s(lies: Installed | None, declared: ServiceDeclaration | None = None) -> int:

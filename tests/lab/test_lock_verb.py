@@ -1,5 +1,7 @@
 """`fleet unlock`: the way out of the lock of a run that died."""
 
+import json
+
 import pytest
 from rollout_site import RolloutSite
 
@@ -17,7 +19,9 @@ def test_the_lock_of_a_dead_run_is_told_and_taken_away_only_when_asked_twice(sit
     told = site.fleet_command("unlock", "l1")
     assert told.code == 1 and "held by somebody@elsewhere pid 7" in told.plain
     assert site.on("l1", "cat /var/lib/vllm-fleet/lock")
-    assert site.fleet_command("unlock", "l1", "--yes").code == 0
+    taken = site.fleet_command("unlock", "l1", "--yes", "--json")
+    held = {"node": "l1", "holder": "somebody@elsewhere pid 7", "run": "dead", "unlocked": True}
+    assert taken.code == 0 and json.loads(taken.out[taken.out.index("{") :]) == held, taken.out
     assert "is not locked" in site.fleet_command("unlock", "l1").plain
     assert site.deploy("--limit", "l1", "--data", "max_model_len=2048").code == 0
 

@@ -90,11 +90,12 @@ def test_a_service_that_is_no_longer_declared_can_be_stopped(rolled: RolloutSite
     declared = rolled.services
     rolled.write(other=rolled.service(port=8001))
     try:
-        ran = rolled.fleet_command("stop", "llm", "a1")
+        ran = rolled.fleet_command("stop", "llm", "a1", "--json")
         unknown = rolled.fleet_command("stop", "lmm")
     finally:
         rolled.write(**declared)
-    assert (ran.code, "a1/llm: stop: done" in ran.plain) == (0, True), ran.out
+    done = {"node": "a1", "service": "llm", "verb": "stop", "done": True, "reason": None}
+    assert ran.code == 0 and machine(ran) == [done], ran.out
     assert rolled.state("a1", "llm")["active"] == "inactive" and rolled.state("h1", "llm")["active"] == "active"
     assert unknown.code == 1 and "want one that is declared or lies on a1, h1, found 'lmm'" in unknown.plain
     assert rolled.fleet_command("start", "llm", "a1").code == 0
