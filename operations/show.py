@@ -160,13 +160,14 @@ def print_table(out: Console, title: str, names: Sequence[str], rows: Iterable[R
 
 
 def print_outcome(out: Console, rows: "Iterable[Result]", title: str) -> None:
-    """What became of every service. In a narrow terminal a proof is cut, and a reason why there is none is folded."""
+    """What became of every service. A terminal cuts a proof, a log has it whole, as a reason why there is none."""
     names = ("node", "service", "layout", "partition", "release", "endpoint", "status", "proof")
+    cut = out.is_terminal
     cells = [
         (
             *(getattr(row, name) for name in names[:-2]),
             Text(row.status, style="green" if row.good else "bold red"),
-            Text(row.proof, no_wrap=row.good, overflow="ellipsis" if row.good else "fold"),
+            Text(row.proof, no_wrap=cut and row.good, overflow="ellipsis" if cut and row.good else "fold"),
         )
         for row in rows
     ]

@@ -1,12 +1,14 @@
-"""What an operator reads of gates that fail for one cause."""
+"""What an operator reads: gates that fail for one cause, and proofs in a log."""
 
 import io
 
+import pytest
 from rich.console import Console
 
 from fleet.drift import Drift
 from fleet.verdict import Verdict
-from operations.show import print_gates, told_once
+from operations.run import Result
+from operations.show import print_gates, print_outcome, told_once
 
 NO_LAYOUT = {"node": "h1", "service": "qwen", "status": "fail", "want": "a layout", "got": "none", "unknown": True}
 CAUSE = Verdict(gate="layout", node="h1", service="qwen", status="fail", want="one layout", got="no GPU is left")
@@ -45,6 +47,14 @@ def test_what_is_said_of_two_nodes_or_found_differently_stays_two_lines() -> Non
 def test_a_failure_stands_before_a_waiver_though_it_could_not_be_decided() -> None:
     waived = CAUSE.model_copy(update={"status": "waived", "reason": "a test of the lab"})
     assert [line.split()[0] for line in lines_of(waived, no_layout("gpus-fit"))] == ["fail", "waived"]
+
+
+@pytest.mark.parametrize(("terminal", "whole"), [(False, True), (True, False)])
+def test_a_long_proof_is_whole_in_a_log_and_cut_on_a_terminal(terminal: bool, whole: bool) -> None:
+    told, proof = io.StringIO(), " ".join(f"word{n}" for n in range(60))
+    row = Result(node="h1", service="qwen", status="proven", proof=proof)
+    print_outcome(Console(file=told, width=120, force_terminal=terminal, no_color=True), [row], "Result")
+    assert all(f"word{n}" in told.getvalue() for n in range(60)) is whole
 
 
 def test_checks_of_an_audit_that_say_the_same_are_one() -> None:
