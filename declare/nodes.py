@@ -49,7 +49,11 @@ def read_nodes(site: Site, problems: list[str]) -> dict[str, NodeFile]:
 
 def wrong_endings(folder: Path) -> list[str]:
     """Files that somebody meant to be read: `.yml`, `.YAML`. To pass them over would leave a node or a group out."""
-    wrong = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in (".yml", ".yaml")]
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        return [line(Origin(file=folder), "a folder that can be read", error.strerror or str(error))]
+    wrong = [path for path in paths if path.suffix.lower() in (".yml", ".yaml")]
     return [line(Origin(file=path), "the ending .yaml", path.suffix) for path in wrong if path.suffix != ".yaml"]
 
 

@@ -36,7 +36,7 @@ for _name, _pattern in (("null", _NULL), ("bool", _BOOL), ("int", _INT), ("float
 def read_yaml(path: Path) -> Located:
     """The mapping in a YAML file. Raises DeclarationError: unreadable, not UTF-8, malformed, empty, no mapping."""
     origin = Origin(file=path, line=1)
-    text = _text(path)
+    text = text_of(path)
     try:
         node = _CoreLoader(text).get_single_node()
     except yaml.reader.ReaderError as error:
@@ -69,7 +69,7 @@ def read_json(path: Path) -> Located:
         return dict(entries)
 
     try:
-        value = json.loads(_text(path), object_pairs_hook=pairs, parse_constant=no_constant, parse_int=_integer)
+        value = json.loads(text_of(path), object_pairs_hook=pairs, parse_constant=_no_constant, parse_int=_integer)
     except json.JSONDecodeError as error:
         at = Origin(file=path, line=error.lineno)
         raise DeclarationError([line(at, "well-formed JSON", f"{error.msg} (column {error.colno})")]) from None
@@ -86,7 +86,7 @@ def read_json(path: Path) -> Located:
     return locate(value, origin)
 
 
-def no_constant(name: str) -> NoReturn:
+def _no_constant(name: str) -> NoReturn:
     """For json's `parse_constant`: NaN and the infinities are Python's own, and no JSON. Raises ValueError."""
     raise ValueError(name)
 
@@ -98,7 +98,8 @@ def _integer(text: str, base: int = 10) -> int:
     return int(text, base)
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """A file's text. Raises DeclarationError: no file, unreadable, not UTF-8."""
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a pipe would be waited for without end
             raise DeclarationError([line(Origin(file=path), "a file", "a pipe, a socket or a device")])

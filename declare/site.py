@@ -18,7 +18,7 @@ from pathlib import Path
 
 from declare.located import shown
 from declare.problem import LONGEST_SHOWN, DeclarationError, line, nearest
-from declare.reader import read_yaml
+from declare.reader import read_yaml, text_of
 from fleet.frozen import Frozen
 
 DEFAULT_FLEET = "lab"
@@ -46,9 +46,12 @@ class Site(Frozen):
 
     @cached_property
     def probe_names(self) -> tuple[str, ...]:
-        """Files with a function `probe` in those folders: the names that `policy.proof` may have."""
+        """Files with a function `probe` in those folders: the names that `policy.proof` may have.
+
+        Raises DeclarationError where one cannot be read.
+        """
         files = [path for folder in self.probes for path in folder.glob("*.py")]
-        return tuple(sorted({path.stem for path in files if _PROBE.search(path.read_text(encoding="utf-8"))}))
+        return tuple(sorted({path.stem for path in files if _PROBE.search(text_of(path))}))
 
     @property
     def patches(self) -> tuple[Path, ...]:

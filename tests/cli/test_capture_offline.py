@@ -61,6 +61,19 @@ def test_gates_and_audit_run_on_it(captured: Path) -> None:
     assert audit.returncode == 2 and "found no release on a1/glm" in audit.stdout and "Traceback" not in audit.stderr
 
 
+@pytest.mark.parametrize("kept", [0, 3000])
+def test_a_recording_that_is_not_whole_is_told_with_its_file_and_not_as_a_node_that_is_down(
+    captured: Path, tmp_path: Path, kept: int
+) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(captured, cut)
+    (cut / "capture.yaml").write_text(f"fleet: {captured.parent.parent / 'inventory' / 'prod'}\n")
+    (cut / "h1.probe").write_bytes((captured / "h1.probe").read_bytes()[:kept])
+    ran = run("pyinfra", "inventory.py", "gates.py", "--limit", "h1", fleet=cut)
+    assert ran.returncode == 1 and f"reachable: want a whole recording in {cut / 'h1.probe'}, found" in ran.stdout, ran
+    assert "SSH" not in ran.stdout
+
+
 def test_what_was_not_recorded_is_an_error(captured: Path) -> None:
     ran = run("pyinfra", "inventory.py", "-vvv", "exec", "--", "uptime", fleet=captured)
     assert ran.returncode == 1 and "not recorded" in ran.stdout + ran.stderr

@@ -7,6 +7,7 @@ import pytest
 from declared_sites import ALL, GLM, PROJECT, node
 
 from declare.load import load_fleet
+from declare.nodes import wrong_endings
 from declare.problem import DeclarationError
 from declare.site import find_site
 
@@ -40,6 +41,18 @@ def test_a_site_proves_with_a_probe_of_its_own(write_site: WriteSite) -> None:
     )
     (service,) = load_fleet(find_site(str(fleet), PROJECT)).placement("n1").services
     assert service.policy.proof == ("completion", "mine")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None])
+def test_a_probe_that_cannot_be_read_is_told_with_its_file(write_site: WriteSite, content: bytes | None) -> None:
+    fleet = write_site({"probes/mine.py": content} if content else {"probes/mine.py/nothing": ""})
+    with pytest.raises(DeclarationError, match=r"probes/mine\.py(:1)?: want (UTF-8 text|a readable file), found "):
+        load_fleet(find_site(str(fleet), PROJECT))
+
+
+def test_a_closed_folder_of_group_data_is_no_fleet_without_services(tmp_path: Path) -> None:
+    (told,) = wrong_endings(tmp_path / "nowhere")  # root, who runs these tests, finds no folder closed
+    assert told.endswith("nowhere: want a folder that can be read, found No such file or directory")
 
 
 def test_group_data_inside_of_the_fleet_wins_over_that_of_the_site(write_site: WriteSite) -> None:
