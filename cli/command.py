@@ -110,7 +110,7 @@ def _needs_the_node(node: NodeDeclaration, service: ServiceDeclaration) -> str |
 def _golden(path: Path) -> dict[str, Any]:
     """A recorded command: {"argv": [...], "env": {...}}. Exits 1 with the place where it is not one."""
     try:
-        recorded = read_json(path).plain()
+        recorded = read_json(path, pipe=True).plain()
     except DeclarationError as error:
         fail(f"{error}; --check wants what `fleet cmd SERVICE NODE --json` prints")
     if not isinstance(recorded.get("env"), dict) or not isinstance(recorded.get("argv"), list):

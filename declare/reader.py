@@ -58,8 +58,11 @@ def read_yaml(path: Path) -> Located:
     return tree
 
 
-def read_json(path: Path) -> Located:
-    """The object in a JSON file; its origins name the file only. Raises DeclarationError."""
+def read_json(path: Path, pipe: bool = False) -> Located:
+    """The object in a JSON file; its origins name the file only. Raises DeclarationError.
+
+    `pipe`: it may be one, such as a shell's `<(git show ...)`; a pipe that lies in a site is waited for without end.
+    """
     origin = Origin(file=path)
 
     def pairs(entries: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -69,7 +72,9 @@ def read_json(path: Path) -> Located:
         return dict(entries)
 
     try:
-        value = json.loads(text_of(path), object_pairs_hook=pairs, parse_constant=_no_constant, parse_int=_integer)
+        value = json.loads(
+            text_of(path, pipe), object_pairs_hook=pairs, parse_constant=_no_constant, parse_int=_integer
+        )
     except json.JSONDecodeError as error:
         at = Origin(file=path, line=error.lineno)
         raise DeclarationError([line(at, "well-formed JSON", f"{error.msg} (column {error.colno})")]) from None
@@ -98,10 +103,10 @@ def _integer(text: str, base: int = 10) -> int:
     return int(text, base)
 
 
-def text_of(path: Path) -> str:
-    """A file's text. Raises DeclarationError: no file, unreadable, not UTF-8."""
+def text_of(path: Path, pipe: bool = False) -> str:
+    """A file's text, or what comes out of a `pipe`. Raises DeclarationError: no file, unreadable, not UTF-8."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a pipe would be waited for without end
+        if not pipe and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
             raise DeclarationError([line(Origin(file=path), "a file", "a pipe, a socket or a device")])
         data = path.read_bytes()
     except OSError as error:

@@ -79,6 +79,13 @@ def test_a_recorded_command_that_is_none_is_refused_with_its_place(tmp_path: Pat
     assert done.returncode == 1 and done.stderr.startswith(f"{golden}: {told}"), done
 
 
+def test_a_recorded_command_may_come_from_a_pipe() -> None:
+    script = f'"{FLEET}" cmd glm a1 --check <("{FLEET}" cmd glm a1 --json)'
+    environment = {**os.environ, "FLEET": "recorded"}
+    done = subprocess.run(["bash", "-c", script], cwd=PROJECT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("glm on a1: 38 words of argv"), done
+
+
 def test_drift_from_a_recorded_command_is_json_where_a_machine_asks(tmp_path: Path) -> None:
     golden = tmp_path / "golden.json"
     golden.write_text(fleet("cmd", "glm", "a1", "--json").stdout)
