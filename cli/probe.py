@@ -54,7 +54,9 @@ def probe(
         ask = load(name, [folder] if folder else [])
     except ValidationError as error:
         wrong = error.errors()[0]
-        _fail(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}, found {wrong['input']!r:.80}")
+        said = wrong["msg"].removeprefix("Value error, ")
+        found = "" if ", found " in said else f", found {wrong['input']!r:.80}"  # words of ours say it
+        _fail(f"{'.'.join(map(str, wrong['loc']))}: {said}{found}")
     except ProbeNotLoaded as error:
         _fail(str(error))
     evidence = ask(endpoint, limits, lambda line: typer.echo(line, err=True))

@@ -61,4 +61,4 @@ def test_a_wrong_call_is_told(words: tuple[str, ...], says: str) -> None:
 def test_a_wrong_url_is_told() -> None:
     done = run("smoke", "--url", "127.0.0.1:1", "--model", "m")
     assert done.exit_code == 1
-    assert "url: " in done.stderr
+    assert done.stderr == "url: wanted http://HOST:PORT or https://HOST:PORT, found '127.0.0.1:1'\n"
