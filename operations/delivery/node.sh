@@ -49,6 +49,7 @@ take_lease() {
   done
   write_lease
   exec {guard}>&-
+  ((waited == 0)) || result waited "$waited" # what was looked at before may be another by now
 }
 
 # Bytes that arrived so far: parts grow as they come.
@@ -412,11 +413,12 @@ verb_end() {
   read_lease
   [[ $L_RUN == "$run_id" ]] || return 0
   systemctl stop -- "$unit" 2>/dev/null
-  rm -rf -- "$run_folder" "$home/lease" "$home"/.lease.*
+  rm -rf -- "$run_folder"
   [[ ! $archives ]] || rm -rf -- "$archives"
   for at in "${!stagings[@]}"; do
     rmdir -- "${stagings[at]}/files" "${stagings[at]}/parts" "${stagings[at]}" 2>/dev/null
   done
+  rm -rf -- "$home/lease" "$home"/.lease.* # last: who waits for it begins at once
   result ended "$run_id"
 }
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import gevent
 
 from facts.shell import Output
-from fleet.delivery.delivery import ARCHIVES, MIB, Item, Need, present
+from fleet.delivery.delivery import ARCHIVES, MIB, Item, Need, need_of, present
 from fleet.delivery.swarm import Bundle, Transfer
 from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
-from operations.delivery.look import urls_of
+from operations.delivery.look import look_at, request_for, urls_of
 from operations.delivery.push import PushError, push
 from operations.delivery.run import CONTROLLER, Delivery, FromUrl, Outcome
 
@@ -39,6 +39,7 @@ class Turn:
         self.living = True
         self._told = (0.0, 0)
         self._comparing: str | None = None
+        self._stagings = [self.run.found.items[need.item].staging for need in self.needs]
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -112,9 +113,9 @@ class Turn:
         served = {
             item.key: self.run.found.sources.get((self.name, item.key), f"{item.staging}/files") for item in items
         }
-        self.must(
+        told = self.must(
             "begin",
-            stagings=[item.staging for item in self._lacking()],
+            stagings=self._stagings,
             secret=self.run.secret if self.serves else "",
             address=own if _LITERAL.fullmatch(own) else "",
             allowed=" ".join(addresses) if all(map(_LITERAL.fullmatch, addresses)) else "",
@@ -122,10 +123,37 @@ class Turn:
             item_keys=list(served),
             item_served=list(served.values()),
         )
+        if self.needs and (told.value("waited") is not None or self.run.found.looks[self.name].lease is not None):
+            self._look_again()
         lacking = {need.item for need in self.needs}
         for key in (key for node, key in self.run.found.sources if node == self.name):
             have = self.run.swarm.offer if key in lacking else self.run.swarm.hold
             have(self.name, self.run.bundles_of(self.run.found.items[key]))
+
+    def _look_again(self) -> None:
+        """Another delivery held this node when it was looked at: what lies there now is what that one left."""
+        placement, before = self.run.fleet.placement(self.name), self.run.found.looks[self.name]
+        look = look_at(self.host, request_for(placement, []))
+        if isinstance(look, str):
+            raise NodeFailed(look)
+        self.run.found.looks[self.name] = look
+        limit, keep = self.run.fleet.delivery.bundle_mib * MIB, int(self.run.fleet.rollout.min_free_gib * GIB)
+        needs = []
+        for item in self._lacking():
+            need = need_of(item, look, limit, keep, before.folder(item.path).verified == item.digest)
+            if need.refused:
+                raise NodeFailed(need.refused)
+            if need.action != "none":
+                needs.append(need)
+                continue
+            self._keep(item.key, "unchanged")
+            if item.image is not None:  # it is loaded, and its archive is gone
+                self.run.swarm.missing[self.name].difference_update(self.run.bundles_of(item))
+                continue
+            self.run.swarm.hold(self.name, self.run.bundles_of(item))
+            if self.serves:
+                self.must("offer_place", key_served=item.key, path=item.path)
+        self.needs = needs
 
     def _address(self, name: str) -> str:
         return self.run.fleet.placement(name).node.address
@@ -289,7 +317,7 @@ class Turn:
     def end(self) -> None:
         """Nothing of this run stays on the node but what was placed, and what a next run can go on with."""
         self.living = False
-        self.call("end", timeout_s=60, archives=ARCHIVES, stagings=[item.staging for item in self._lacking()])
+        self.call("end", timeout_s=60, archives=ARCHIVES, stagings=self._stagings)
 
 
 def _bracketed(address: str) -> str:
