@@ -2,8 +2,11 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+import click
 
 from operations.run import Run
 from operations.show import console
@@ -23,3 +26,26 @@ def listen(current: Callable[[], Run | None]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
+
+
+def say(text: str) -> None:
+    """From now on a signal ends the run with 1 and says this, for something was begun."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        click.echo(f"\n{signal.Signals(number).name}: {text}", err=True)
+        sys.exit(1)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+
+
+@contextmanager
+def saying(text: str) -> Iterator[None]:
+    """The same for a part of a run, which afterwards does with signals what it did before."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    say(text)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

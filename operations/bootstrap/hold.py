@@ -9,6 +9,7 @@ from pyinfra.api.state import BaseStateCallback
 
 from facts.connection import watch
 from facts.shell import run as shell
+from operations import interrupt
 from operations.bootstrap.look import Bootstrapping, decided, look, look_at
 from operations.bootstrap.perform import perform
 from operations.lock import LockError, Locks
@@ -39,6 +40,11 @@ def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
     with run.guard:
         if run.locked is None:
             run.locked = _lock(state, run)
+            names = ", ".join(sorted(name for name in run.hosts if run.changes(name)))
+            interrupt.say(
+                f"left between two steps; run it again, which goes on, when the lock of {names} has run out, or after: "
+                "fleet unlock NODE --yes"
+            )
             if run.locked is not True:
                 console(run.invocation.json).print(
                     f"stopped: {run.locked}; nothing was changed", style="bold red", markup=False, soft_wrap=True

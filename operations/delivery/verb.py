@@ -9,6 +9,7 @@ from gevent.lock import RLock
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
+from operations import interrupt
 from operations.delivery.look import survey, totals
 from operations.delivery.run import Delivery
 from operations.hosts import reached
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
 
+_LEFT = "left while bytes moved; what arrived is kept, and the next run goes on from there"
 _guard = RLock()
 _begun: list[Delivery | Exception] = []
 
@@ -91,7 +93,7 @@ def bring(state: "State", host: "Host", run: Delivery) -> bool:
     """Every node at once, whatever number pyinfra runs at a time: they wait for each other's bytes."""
     from operations.delivery.swarming import deliver
 
-    run.once("deliver", lambda: deliver(run))
+    run.once("deliver", lambda: (interrupt.say(_LEFT), deliver(run)))
     return all(row.good for row in run.rows if row.node == host.name)
 
 
@@ -102,7 +104,8 @@ def beforehand(state: "State", invocation: Invocation) -> None:
         return
     from operations.delivery.swarming import deliver
 
-    deliver(run)
+    with interrupt.saying(_LEFT):
+        deliver(run)
     bad = sorted({row.node for row in run.rows if not row.good})
     if bad:
         raise DeployError(f"not delivered to {', '.join(bad)}; nothing was staged or activated: {run.stopped}")

@@ -108,6 +108,27 @@ def test_a_second_delivery_says_who_holds_a_node_and_waits_for_the_lease(fleet: 
     assert f"waits h1: another delivery runs there: {holder}" in ran.plain
 
 
+def test_of_two_deliveries_the_second_waits_and_finds_what_the_first_brought(fleet: DeliverySite) -> None:
+    first = fleet.site.start("deliver.py", "-y")
+    until(lambda: all(staged(fleet, node) > 3 * MIB for node in fleet.site.nodes))
+    code, report = fleet.report()
+    out, _ = first.communicate(timeout=100)
+    assert first.returncode == 0, out
+    assert code == 0, report
+    assert {(row["status"], row["bytes"]) for row in report["results"]} == {("unchanged", 0)}
+    assert fleet.site.on("a1", "ls -A /srv/models | grep '^[.]' || true") == ""
+
+
+def test_a_delivery_that_is_interrupted_does_not_say_that_nothing_was_changed(fleet: DeliverySite) -> None:
+    running = fleet.site.start("deliver.py", "-y")
+    until(lambda: all(staged(fleet, node) > MIB for node in fleet.site.nodes))
+    os.killpg(running.pid, signal.SIGINT)
+    out, _ = running.communicate(timeout=100)
+    assert running.returncode == 1, out
+    assert "SIGINT: left while bytes moved; what arrived is kept" in out
+    assert "nothing was changed" not in out and "Traceback" not in out
+
+
 def test_a_delivery_that_goes_on_elsewhere_keeps_its_node_and_is_named(fleet: DeliverySite) -> None:
     holder = "someone@elsewhere pid 7"
     lease = f'echo "other $(($(date +%s) + 900)) {holder}" >/var/lib/vllm-fleet/.delivery/lease'
