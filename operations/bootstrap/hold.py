@@ -39,12 +39,12 @@ def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
     """Take the rollout's lock of every machine that changes, and look again: each must need what was shown."""
     with run.guard:
         if run.locked is None:
-            run.locked = _lock(state, run)
             names = ", ".join(sorted(name for name in run.hosts if run.changes(name)))
             interrupt.say(
                 f"left between two steps; run it again, which goes on, when the lock of {names} has run out, or after: "
                 "fleet unlock NODE --yes"
             )
+            run.locked = _lock(state, run)
             if run.locked is not True:
                 console(run.invocation.json).print(
                     f"stopped: {run.locked}; nothing was changed", style="bold red", markup=False, soft_wrap=True

@@ -1,10 +1,14 @@
 """From a bare host to a served completion: bootstrap, deliver, deploy, each twice, on real hosts of the lab."""
 
+import os
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from apt_archive import Signer
 from bootstrap_site import DRIVER, NEW, NODE, OLD, archive_for, bootstrap, declare, strip
 from delivery_site import TARGET, make_checkpoint
@@ -155,6 +159,25 @@ def test_a_machine_that_someone_else_changes_is_left_alone_and_the_holder_is_nam
         assert ran.code == 1, ran.out
         assert f"want {NODE} to be free, found it held by someone@elsewhere pid 7 since" in ran.plain
     assert "nofile 7" in fleet.on(NODE, "cat /etc/security/limits.d/90-vllm-fleet.conf; rm /var/lib/vllm-fleet/lock")
+
+
+def test_a_bootstrap_that_is_interrupted_says_what_of_it_stays(fleet: RolloutSite) -> None:
+    folders = " ".join(f"/srv/{n}" for n in range(9))
+    declared = (fleet.fleet / "group_data/all.yaml").read_text()
+    document = yaml.safe_load(declared)
+    document["host"]["folders"] = folders.split()
+    (fleet.fleet / "group_data/all.yaml").write_text(yaml.safe_dump(document))
+    running = fleet.start("bootstrap.py", "-y")
+    deadline = time.monotonic() + 60
+    while not fleet.on(NODE, "ls -d /srv/0 2>/dev/null || true"):
+        assert time.monotonic() < deadline
+    os.killpg(running.pid, signal.SIGINT)
+    out, _ = running.communicate(timeout=60)
+    fleet.on(NODE, f"rm -rf /var/lib/vllm-fleet/lock {folders}")
+    (fleet.fleet / "group_data/all.yaml").write_text(declared)
+    assert running.returncode == 1, out
+    assert f"SIGINT: left between two steps; run it again, which goes on, when the lock of {NODE} has run out" in out
+    assert "nothing was changed" not in out and "Traceback" not in out
 
 
 def test_of_two_bootstraps_one_proceeds_and_the_other_names_it(fleet: RolloutSite) -> None:
