@@ -162,7 +162,10 @@ def need_of(item: Item, look: NodeLook, limit_bytes: int, keep_free: int, rehash
     if folder.verified == item.digest and not rehash:
         return answer("none")
     if not plain_path(item.path):
-        return answer("fetch", refused=f"want the path of a folder in a folder, without .., found {item.path}")
+        return answer(
+            "fetch",
+            refused=f"want the path of a folder in a folder, without .., // and a / at its end, found {item.path}",
+        )
     wrong = differences(item.manifest, {path: (size, None) for path, size in folder.there.items()})
     wrong += [f"{path}: neither a file nor a folder" for path in folder.odd]
     total, reader = item.manifest.total_bytes, look.reader(item.path)
