@@ -73,7 +73,7 @@ def test_what_cannot_be_renamed_is_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("path", ["/glm", "/srv/../glm", "/srv/models/", "/srv//glm"])
 def test_an_odd_path_is_refused(path: str) -> None:
-    assert "want the path of a folder in a folder, without .., // and a / at its end, found" in str(need(item(path)).refused)
+    assert ", without .., // and a / at its end, found " in str(need(item(path)).refused)
 
 
 def test_room_is_kept_for_what_runs_and_for_loading_an_image() -> None:
