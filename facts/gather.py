@@ -12,7 +12,7 @@ from gevent.pool import Pool
 
 from facts.parse.probe import ProbeError, parse_probe
 from facts.script import probe_script
-from facts.shell import run
+from facts.shell import READ_WHOLE, run
 from fleet.frozen import Frozen
 from fleet.nodes.node import NodeFacts
 from fleet.nodes.request import ProbeRequest
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 PROBE_TIMEOUT_S = 60
 AT_ONCE = 256
-_READ_WHOLE = """exec bash -c 'text=$(cat); eval "$text"'"""
-"""`bash -s` reads what comes over a network byte by byte, a system call for each."""
 
 
 class Answer(Frozen):
@@ -38,7 +36,7 @@ def ask(host: "Host", request: ProbeRequest) -> Answer:
     """Run the probe on one host. Never raises for anything that the node did."""
     script = probe_script(request)
     asked = time.time()
-    output = run(host, _READ_WHOLE, stdin=script.text, timeout_s=PROBE_TIMEOUT_S)
+    output = run(host, READ_WHOLE, stdin=script.text, timeout_s=PROBE_TIMEOUT_S)
     if output.reason:
         return Answer(node=host.name, reason=output.reason)
     try:

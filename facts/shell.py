@@ -17,7 +17,9 @@ from fleet.frozen import Frozen
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-
+READ_WHOLE = """exec bash -c 'IFS= read -r -N 1000000000 text; eval "$text"'"""
+"""A command that runs the script on its stdin. `bash -s` reads what comes over a network byte by byte, a system call
+for each; `cat` would be a process more."""
 _RESULT = re.compile(r"[^\]]*\](?:\x1b\[[0-9;]*m)* [a-z_]+=")
 """`[a1] seconds=3`: a result of the node script, which our code reads and an operator need not."""
 

@@ -10,7 +10,7 @@ from fleet.delivery.manifest import MOST_BYTES
 from fleet.frozen import Frozen
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_PLAIN = re.compile(r"""[^\x00-\x20\x7f-\U0010ffff"<>\\^`{|}]+""")
+_PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]+")
 """Signs that may stand in a URL (RFC 3986): curl takes others as quotes or as several URLs in one."""
 MOST_MIB_S = 1_000_000
 

@@ -12,7 +12,7 @@ from declare.invocation import Invocation
 from facts.parse.bare import SECTIONS, parse_bare
 from facts.parse.frames import ProbeError
 from facts.script import sections_script
-from facts.shell import run
+from facts.shell import READ_WHOLE, run
 from fleet.declaration import Placement
 from fleet.nodes.bare import MachineFacts
 from fleet.nodes.bootstrap import decide, managed_paths, sysctl_settings, wanted_files
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 PROJECT = Path(__file__).resolve().parents[2]
-READ_WHOLE = """exec bash -c 'text=$(cat); eval "$text"'"""
 
 
 @dataclass

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from facts.shell import Output, run
+from facts.shell import READ_WHOLE, Output, run
 from fleet.delivery.delivery import Item
 from fleet.delivery.manifest import ManifestFile
 from fleet.releases.places import STATE
@@ -14,8 +14,6 @@ from fleet.releases.places import STATE
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-READ_WHOLE = """exec bash -c 'text=$(cat); eval "$text"'"""
-"""`bash -s` reads what comes over a network byte by byte."""
 LONGEST_S = 24 * 3600
 
 Value = str | Iterable[str]

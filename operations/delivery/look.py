@@ -13,12 +13,12 @@ from declare.problem import DeclarationError
 from facts.parse.delivery import SECTIONS, parse_look
 from facts.parse.frames import ProbeError
 from facts.script import sections_script
-from facts.shell import run
+from facts.shell import READ_WHOLE, run
 from fleet.declaration import Fleet, Placement
 from fleet.delivery.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, NodeLook, Origin, need_of, record_key
 from fleet.delivery.manifest import ManifestFile
 from fleet.nodes.request import CheckpointRequest, ProbeRequest, ServiceRequest
-from operations.delivery.call import READ_WHOLE, call
+from operations.delivery.call import call
 from operations.delivery.sources import SourceError, archive_file, check_folder, file_url, one_file, wrong_answers
 
 if TYPE_CHECKING:
