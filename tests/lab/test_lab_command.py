@@ -86,7 +86,7 @@ def test_ssh_passes_the_exit_code_on(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "words, message",
     [
-        (("set", "a1", "--fault", "gremlin"), "fault: found 'gremlin'; wanted one of gpu-lost:3"),
+        (("set", "a1", "--fault", "gremlin"), "fault: want one of these, found 'gremlin'\n  gpu-lost:3"),
         (("set", "a1", "--recording", "b200"), "recording: wanted one of a100"),
         (("set", "a1"), "nothing to set"),
         (("set", "z1", "--clear"), "has no node 'z1'; it has a1, h1, l1"),
