@@ -20,7 +20,7 @@ from declare.garbage import search_seldom
 from declare.guard import refused_data
 from declare.inventory import Host, hosts
 from declare.invocation import enter
-from declare.meanwhile import work_while_hosts_answer
+from declare.meanwhile import load_while_hosts_answer
 from declare.operation_order import read_no_source_lines
 from declare.problem import DeclarationError
 
@@ -37,7 +37,7 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     for warning in invocation.fleet.warnings:
         logger.warning(f"--> {warning}")
     _settle(len(everyone))
-    work_while_hosts_answer(_options().get("operations") or (), state, invocation)
+    load_while_hosts_answer(_options().get("operations") or ())
     return everyone, groups
 
 

@@ -3,14 +3,8 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import gevent
-
-from declare.invocation import Invocation
-
-if TYPE_CHECKING:
-    from pyinfra.api.state import State
 
 WORK = {
     "audit.py": "operations.audit",
@@ -25,18 +19,11 @@ WORK = {
 HOSTS_HAVE_BEGUN_S = 0.05
 
 
-def work_while_hosts_answer(operations: Sequence[str], state: "State", invocation: Invocation) -> None:
-    """Import what the verb's file will import, as soon as pyinfra has begun to connect, and begin what it can begin.
+def load_while_hosts_answer(operations: Sequence[str]) -> None:
+    """Import what the verb's file will import, as soon as pyinfra has begun to connect.
 
-    pyinfra loads that file when all hosts are connected; they would wait for it. A module that has something to do
-    before has a function `while_connecting`.
+    pyinfra loads that file when all hosts are connected; they would wait for it.
     """
     module = WORK.get(Path(operations[0]).name) if operations else None
     if module:
-        gevent.spawn_later(HOSTS_HAVE_BEGUN_S, _work, module, state, invocation)
-
-
-def _work(module: str, state: "State", invocation: Invocation) -> None:
-    begin = getattr(import_module(module), "while_connecting", None)
-    if begin is not None:
-        begin(state, invocation)
+        gevent.spawn_later(HOSTS_HAVE_BEGUN_S, import_module, module)

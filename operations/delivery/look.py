@@ -1,7 +1,7 @@
 """One look at every node, then what must move: items, needs, refusals. Nothing changes here."""
 
 import posixpath
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -88,17 +88,14 @@ def look_at(host: "Host", request: ProbeRequest) -> NodeLook | str:
         return f"{error}{output.tail()}"
 
 
-Look = Callable[["Host", ProbeRequest], NodeLook | str]
-
-
-def survey(fleet: Fleet, hosts: dict[str, "Host"], service: str | None, rehash: bool, look: Look = look_at) -> Found:
+def survey(fleet: Fleet, hosts: dict[str, "Host"], service: str | None, rehash: bool) -> Found:
     """Look at all nodes at once and decide. `service`: only what this one needs."""
     found = Found()
-    placements = _placements(fleet, hosts, service)
-    requests = _requests(placements, found)
+    placements = {p.node.name: _only(p, service) for p in fleet.placements if p.node.name in hosts}
+    peers = _peer_requests(placements, found)
 
     def one(name: str) -> None:
-        told = look(hosts[name], requests[name])
+        told = look_at(hosts[name], request_for(placements[name], peers.get(name, [])))
         if isinstance(told, str):
             found.unread[name] = told
         else:
@@ -112,20 +109,6 @@ def survey(fleet: Fleet, hosts: dict[str, "Host"], service: str | None, rehash: 
         if found.fetching(key):
             _check_origin(fleet, found, key, hosts)
     return found
-
-
-def requests_for(fleet: Fleet, nodes: Collection[str], service: str | None) -> dict[str, ProbeRequest]:
-    """What a survey of these nodes asks each of them."""
-    return _requests(_placements(fleet, nodes, service), Found())
-
-
-def _placements(fleet: Fleet, nodes: Collection[str], service: str | None) -> dict[str, Placement]:
-    return {p.node.name: _only(p, service) for p in fleet.placements if p.node.name in nodes}
-
-
-def _requests(placements: dict[str, Placement], found: Found) -> dict[str, ProbeRequest]:
-    peers = _peer_requests(placements, found)
-    return {name: request_for(placement, peers.get(name, [])) for name, placement in placements.items()}
 
 
 def _only(placement: Placement, service: str | None) -> Placement:

@@ -10,7 +10,6 @@ from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
 from operations import interrupt
-from operations.delivery import ahead
 from operations.delivery.look import survey, totals
 from operations.delivery.run import Delivery
 from operations.hosts import reached
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
 _LEFT = "left while bytes moved; what arrived is kept, and the next run goes on from there"
 _guard = RLock()
 _begun: list[Delivery | Exception] = []
-
-
-def while_connecting(state: "State", invocation: Invocation) -> None:
-    """What of `begin` need not wait until every node is connected."""
-    ahead.begin(state, invocation)
 
 
 def begin(state: "State", invocation: Invocation) -> Delivery:
@@ -48,7 +42,7 @@ def _prepare(state: "State", invocation: Invocation) -> Delivery:
     if invocation.overrides.clean and invocation.overrides.service is not None:
         raise DeployError("--data clean: want the whole declaration, found service as well; leave that away")
     hosts, silent = reached(state)
-    found = survey(fleet, hosts, invocation.overrides.service, invocation.overrides.rehash, ahead.look)
+    found = survey(fleet, hosts, invocation.overrides.service, invocation.overrides.rehash)
     found.unread |= silent
     run = Delivery(
         fleet=fleet,

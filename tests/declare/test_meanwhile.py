@@ -3,15 +3,12 @@
 import ast
 import sys
 from pathlib import Path
-from typing import Any
 
 import gevent
 import pytest
 
 from declare import meanwhile
 
-STATE: Any = "pyinfra's state"
-INVOCATION: Any = "the run"
 PROJECT = Path(__file__).resolve().parents[2]
 VERBS = {
     file.name: file
@@ -35,28 +32,19 @@ def test_the_work_is_what_the_verb_imports(verb: str) -> None:
     assert meanwhile.WORK[verb] in imported(VERBS[verb])
 
 
-def test_it_is_loaded_and_begun_once_others_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "work_of_a_verb.py").write_text("begun = []\ndef while_connecting(*what): begun.append(what)\n")
+def test_it_is_loaded_once_others_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "work_of_a_verb.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setitem(meanwhile.WORK, "deploy.py", "work_of_a_verb")
-    meanwhile.work_while_hosts_answer(["/elsewhere/deploy.py"], STATE, INVOCATION)
+    meanwhile.load_while_hosts_answer(["/elsewhere/deploy.py"])
     assert "work_of_a_verb" not in sys.modules, "before pyinfra has begun to connect"
     gevent.sleep(meanwhile.HOSTS_HAVE_BEGUN_S * 4)
-    assert sys.modules.pop("work_of_a_verb").begun == [(STATE, INVOCATION)]
-
-
-def test_a_verb_that_has_nothing_to_begin_is_only_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "other_work_of_a_verb.py").write_text("")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(meanwhile.WORK, "gates.py", "other_work_of_a_verb")
-    meanwhile.work_while_hosts_answer(["gates.py"], STATE, INVOCATION)
-    gevent.sleep(meanwhile.HOSTS_HAVE_BEGUN_S * 4)
-    assert sys.modules.pop("other_work_of_a_verb")
+    assert sys.modules.pop("work_of_a_verb")
 
 
 @pytest.mark.parametrize("operations", [[], ["fact", "x"], ["debug-inventory"]])
 def test_what_is_no_verb_loads_nothing(operations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(meanwhile.gevent, "spawn_later", lambda *what: asked.append(what))
-    meanwhile.work_while_hosts_answer(operations, STATE, INVOCATION)
+    meanwhile.load_while_hosts_answer(operations)
     assert asked == []
