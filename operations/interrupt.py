@@ -5,20 +5,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from operations.run import Run
-from operations.show import console
+if TYPE_CHECKING:
+    from operations.run import Run
 
 
-def listen(current: Callable[[], Run | None]) -> None:
+def listen(current: Callable[[], "Run | None"]) -> None:
     """Take the signals over. `current` gives the run, once there is one; before it nothing was changed."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         name, rollout = signal.Signals(number).name, current()
         if rollout is None or rollout.interrupted or not rollout.locks.held:
             sys.exit(1)
+        from operations.show import console  # a delivery takes signals over too, and has no table to print
+
         rollout.interrupted = True
         rollout.stop(f"interrupted by {name}")
         told = "turns that have begun are ended, no other begins; once more to leave at once"
