@@ -22,7 +22,7 @@ help:
 
 venv: $(VENV)/.complete
 
-$(VENV)/.complete: requirements.txt pyproject.toml
+$(VENV)/.complete: requirements.txt pyproject.toml lab/make-venv.sh
 	@PYTHON='$(PYTHON)' sh lab/make-venv.sh $(VENV)
 	@touch $@
 
