@@ -11,6 +11,7 @@ from fleet.delivery.delivery import Item
 from fleet.delivery.manifest import ManifestFile
 
 SSH_FAILED = 255
+FILE_ERROR = 11
 OF_THE_NODE = (11, 13, 14, 20, 22, 127)
 
 
@@ -69,6 +70,10 @@ def _error(code: int, said: str) -> PushError:
     text = f"rsync ended with {code}: {' '.join(lines)[:300]}"
     if "No space left" in said or "quota" in said.lower():
         return PushError(f"the disk is full: {text}", "target")
+    if code == FILE_ERROR and not lines:  # the node's rsync ended before its message was sent
+        return PushError(
+            f"{text}the node could not read or write a file and did not say why; is its disk full?", "target"
+        )
     if code == SSH_FAILED or code in OF_THE_NODE or "ssh:" in said or code in (10, 12, 30):
         return PushError(text, "target")
     return PushError(text, "source")
