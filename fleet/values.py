@@ -15,13 +15,20 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 FLAG = re.compile(r"--[a-z0-9][a-z0-9._-]*")
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+def formed(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    """A text of this form; `what` says it in words."""
+
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
-            raise ValueError(f"want {what} ({pattern.pattern}), found {value!r}")
+            raise ValueError(f"want {what}, found {value!r}")
         return value
 
     return AfterValidator(check)
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    """The same, which shows the form too."""
+    return formed(pattern, f"{what} ({pattern.pattern})")
 
 
 def _word(value: str) -> str:

@@ -7,22 +7,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.delivery.source import PlainPath
 from fleet.frozen import Frozen
+from fleet.values import formed
 
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _VERSION = re.compile(r"[A-Za-z0-9.+:~*-]+")
 _KEY = re.compile(r"[a-z0-9_./-]+")
-
-
-def _package(text: str) -> str:
-    if not PACKAGE.fullmatch(text):
-        raise ValueError(f"want the name of a package, found {text!r}")
-    return text
-
-
-def _version(text: str) -> str:
-    if not _VERSION.fullmatch(text):
-        raise ValueError(f"want a version such as 1.17.8-1 or 1.17.*, found {text!r}")
-    return text
 
 
 def _one_line(text: str) -> str:
@@ -31,25 +20,17 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _matching(pattern: str, what: str) -> AfterValidator:
-    """A text of this form; `what` says it in words."""
-    form = re.compile(pattern)
-
-    def check(text: str) -> str:
-        if not form.fullmatch(text):
-            raise ValueError(f"want {what}, found {text!r}")
-        return text
-
-    return AfterValidator(check)
-
-
-Package = Annotated[str, AfterValidator(_package)]
-Version = Annotated[str, AfterValidator(_version)]
+Package = Annotated[str, formed(PACKAGE, "the name of a package")]
+Version = Annotated[str, formed(_VERSION, "a version such as 1.17.8-1 or 1.17.*")]
 Line = Annotated[str, AfterValidator(_one_line)]
-SourceName = Annotated[str, _matching(r"[a-z0-9][a-z0-9-]{0,40}", "a name in small letters, digits and -")]
-SysctlName = Annotated[str, _matching(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+", "a kernel setting such as vm.max_map_count")]
-UserName = Annotated[str, _matching(r"[a-z][a-z0-9-]{0,30}", "a user's name in small letters, digits and -")]
-ArchiveUrl = Annotated[str, _matching(r"(https?|file)://?[!-~]+", "the URL of an archive: http, https or file")]
+SourceName = Annotated[str, formed(re.compile(r"[a-z0-9][a-z0-9-]{0,40}"), "a name in small letters, digits and -")]
+SysctlName = Annotated[
+    str, formed(re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+"), "a kernel setting such as vm.max_map_count")
+]
+UserName = Annotated[str, formed(re.compile(r"[a-z][a-z0-9-]{0,30}"), "a user's name in small letters, digits and -")]
+ArchiveUrl = Annotated[
+    str, formed(re.compile(r"(https?|file)://?[!-~]+"), "the URL of an archive: http, https or file")
+]
 
 
 class AptSource(Frozen):
