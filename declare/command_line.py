@@ -4,10 +4,7 @@ import atexit
 import gc
 import logging
 import os
-import signal
-import sys
 from collections.abc import Iterable
-from types import FrameType
 from typing import Any
 
 import click
@@ -16,6 +13,7 @@ from pyinfra.api.exceptions import InventoryError
 from pyinfra.api.state import MAX_PARALLEL
 from pyinfra_cli.cli import cli
 
+from declare import leave
 from declare.garbage import search_seldom
 from declare.guard import refused_data
 from declare.inventory import Host, hosts
@@ -43,15 +41,7 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
 
 def leave_with_one() -> None:
     """Ctrl-C and SIGTERM while pyinfra still connects exit with 1; pyinfra's own handler exits with 0."""
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        click.echo(
-            f"\n{signal.Signals(number).name}: left before anything was looked at; nothing was changed", err=True
-        )
-        sys.exit(1)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
+    leave.say("left before anything was looked at; nothing was changed")
 
 
 def refuse_malformed_data() -> None:

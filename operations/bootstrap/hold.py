@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import gevent
 from pyinfra.api.state import BaseStateCallback
 
+from declare import leave
 from facts.connection import watch
 from facts.shell import run as shell
-from operations import interrupt
 from operations.bootstrap.look import Bootstrapping, decided, look, look_at
 from operations.bootstrap.perform import perform
 from operations.lock import LockError, Locks
@@ -40,7 +40,7 @@ def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
     with run.guard:
         if run.locked is None:
             names = ", ".join(sorted(name for name in run.hosts if run.changes(name)))
-            interrupt.say(
+            leave.say(
                 f"left between two steps; run it again, which goes on, when the lock of {names} has run out, or after: "
                 "fleet unlock NODE --yes"
             )

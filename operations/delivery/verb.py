@@ -8,8 +8,8 @@ import click
 from gevent.lock import RLock
 from pyinfra.api.exceptions import DeployError
 
+from declare import leave
 from declare.invocation import Invocation
-from operations import interrupt
 from operations.delivery.look import survey, totals
 from operations.delivery.run import Delivery
 from operations.hosts import reached
@@ -93,7 +93,11 @@ def bring(state: "State", host: "Host", run: Delivery) -> bool:
     """Every node at once, whatever number pyinfra runs at a time: they wait for each other's bytes."""
     from operations.delivery.swarming import deliver
 
-    run.once("deliver", lambda: (interrupt.say(_LEFT), deliver(run)))
+    def work() -> None:
+        leave.say(_LEFT)
+        deliver(run)
+
+    run.once("deliver", work)
     return all(row.good for row in run.rows if row.node == host.name)
 
 
@@ -104,7 +108,7 @@ def beforehand(state: "State", invocation: Invocation) -> None:
         return
     from operations.delivery.swarming import deliver
 
-    with interrupt.saying(_LEFT):
+    with leave.saying(_LEFT):
         deliver(run)
     bad = sorted({row.node for row in run.rows if not row.good})
     if bad:
