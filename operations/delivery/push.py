@@ -72,7 +72,7 @@ def _error(code: int, said: str) -> PushError:
         return PushError(f"the disk is full: {text}", "target")
     if code == FILE_ERROR and not lines:  # the node's rsync ended before its message was sent
         return PushError(
-            f"{text}the node could not read or write a file and did not say why; is its disk full?", "target"
+            f"{text}the node could not read or write a file and did not say why; perhaps its disk is full", "target"
         )
     if code == SSH_FAILED or code in OF_THE_NODE or "ssh:" in said or code in (10, 12, 30):
         return PushError(text, "target")
