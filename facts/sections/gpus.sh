@@ -8,7 +8,7 @@ section_gpus() {
     exec {answer}<&-
     wait "$child"
     code=$?
-    printf '%s' "$rows"
+    [[ ! $rows ]] || printf '%s\n' "${rows%$'\n'}"
     if [[ $code == 2 && $rows == *'not a valid field to query'* ]]; then
         ask_again "$rows"
         code=$?

@@ -84,6 +84,13 @@ def test_a_driver_that_refuses_what_every_driver_knows_is_an_error_and_no_endles
     assert nvidia.gpus == () and "not a valid field" in (nvidia.error or "")
 
 
+def test_an_answer_without_an_end_of_line_does_not_swallow_what_comes_after_it(node: FakeNode) -> None:
+    node.program("nvidia-smi", old_driver(used=30000).replace('echo "$row"', 'printf %s "$row"'))
+    nvidia = gpus(node)
+    assert nvidia.error is None and len(nvidia.gpus) == 1
+    assert [process.pid for process in nvidia.processes] == [77777777]
+
+
 def test_processes_are_asked_for_only_where_memory_is_in_use(node: FakeNode) -> None:
     node.program("nvidia-smi", old_driver(used=900))
     assert gpus(node).processes == ()
