@@ -194,13 +194,13 @@ def _tied(plans: tuple[Plan, ...], secret: Secrets) -> tuple[tuple[Plan, ...], d
     return tied, {**releases, **_render(tuple(plan for plan in tied if plan.span is not None), secret)}
 
 
-def _unread_verdicts(unread: dict[str, str], recordings: dict[str, str]) -> tuple[Verdict, ...]:
-    """`recordings`: node -> the file that it is read from; such a node is never contacted."""
+def _unread_verdicts(unread: dict[str, str], fleet: Fleet) -> tuple[Verdict, ...]:
+    """A node that is read from a recording is never contacted."""
     remedy = "bring the node back, leave it out with --limit, or set rollout.on_unreachable: host"
     again = "record it anew (fleet capture), or bring the whole file back"
     verdicts = []
     for node, reason in unread.items():
-        file = recordings.get(node)
+        file = fleet.placement(node).node.recording
         said = {"want": f"a whole recording in {file}" if file else "an answer over SSH", "got": reason}
         verdicts.append(Verdict(gate="reachable", node=node, status="fail", **said, remedy=again if file else remedy))
     return tuple(verdicts)
@@ -266,7 +266,6 @@ def survey(
             declared = frozenset(service.name for service in view.placement.services)
             changes += removals(view.node.name, view.facts, declared)
     changes = list(as_one(changes, plans))
-    recordings = {p.node.name: p.node.recording for p in fleet.placements if p.node.recording}
     touched = frozenset((c.node, c.service) for c in changes if c.restarts and (prune or c.kind != "remove"))
     everything = FleetView(
         views=views,
@@ -287,6 +286,6 @@ def survey(
         releases=releases,
         changes=tuple(sorted(changes, key=lambda c: (c.node, c.service))),
         support=frozenset(v.node.name for v in views if v.facts is not None and outdated_support(v.facts)),
-        verdicts=(*_unread_verdicts(unread, recordings), *evaluate(everything, fleet.waivers)),
+        verdicts=(*_unread_verdicts(unread, fleet), *evaluate(everything, fleet.waivers)),
         not_asked=not_asked(everything),
     )
