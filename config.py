@@ -1,9 +1,5 @@
 """pyinfra reads this first. It parses --data before the inventory and ends in a traceback where there is no `=`."""
 
-from declare.garbage import search_seldom
-
-search_seldom()
-
 from declare.command_line import leave_with_one, refuse_malformed_data
 
 leave_with_one()

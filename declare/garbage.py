@@ -1,4 +1,4 @@
-"""Python's search for cycles of objects, which a run of many nodes hardly makes. Imports nothing, to come first."""
+"""Python's search for cycles of objects, which a run of many nodes hardly makes."""
 
 import gc
 
@@ -8,5 +8,5 @@ which keeps nearly all that it makes, look some thousand times: a sixth of its p
 
 
 def search_seldom() -> None:
-    """From now on; the modules that are still to be loaded profit too."""
+    """From now on. In the .venv that `make venv` makes it is so from the first module on."""
     gc.set_threshold(SEARCH_AFTER)

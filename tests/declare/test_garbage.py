@@ -1,4 +1,4 @@
-"""Python looks for cycles seldom: from the first module on where make venv made it, from config.py on elsewhere."""
+"""Python looks for cycles seldom: from the first module on where make venv made it, from the inventory on elsewhere."""
 
 import gc
 import subprocess
