@@ -72,14 +72,20 @@ def probe(endpoint: Endpoint, limits: Limits, say: Say = lambda _: None) -> Evid
 
 def told(level: Level) -> str:
     """One level in a line."""
-    ttft = [each.first_token_s for each in level.requests]
-    tpot = [each.per_token_s for each in level.requests if each.per_token_s is not None] or [0.0]
     name = f"{level.rate:g} requests/s" if level.rate else f"{level.concurrency} at once"
+    whole = f", {level.in_one_piece} came in one piece" if level.in_one_piece else ""
     return (
-        f"{name}: {level.tokens_a_second:.0f} tokens/s, TTFT P50 {percentile(ttft, 50) * 1000:.0f} ms P99 "
-        f"{percentile(ttft, 99) * 1000:.0f} ms, TPOT P50 {percentile(tpot, 50) * 1000:.1f} ms P99 "
-        f"{percentile(tpot, 99) * 1000:.1f} ms ({len(level.requests)} requests)"
+        f"{name}: {level.tokens_a_second:.0f} tokens/s, "
+        f"TTFT {_ms([each.first_token_s for each in level.requests], 0)}, "
+        f"TPOT {_ms(level.per_token_s, 1)} ({len(level.requests)} requests{whole})"
     )
+
+
+def _ms(seconds: Sequence[float], digits: int) -> str:
+    if not seconds:
+        return "unknown"
+    middle, late = (percentile(seconds, percent) * 1000 for percent in (50, 99))
+    return f"P50 {middle:.{digits}f} ms P99 {late:.{digits}f} ms"
 
 
 def _cached(found: JsonValue) -> str:

@@ -25,6 +25,10 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     return {f"p{percent}": percentile(values, percent) for percent in SHOWN}
 
 
+ONE_PIECE_S = 0.001
+"""Tokens that all came within so many seconds came in one piece: they waited somewhere on a busy machine."""
+
+
 class Request(Frozen):
     """One answered request. Seconds from its own beginning; `began_s` from that of the level."""
 
@@ -35,10 +39,15 @@ class Request(Frozen):
     completion_tokens: int
 
     @property
+    def in_one_piece(self) -> bool:
+        """Did several tokens come in one piece? How long the engine took for each cannot be seen then."""
+        return self.completion_tokens > 1 and self.seconds - self.first_token_s < ONE_PIECE_S
+
+    @property
     def per_token_s(self) -> float | None:
-        """Time per output token after the first (TPOT); None where there is no second."""
+        """Time per output token after the first (TPOT); None where there is no second, or all came at once."""
         after = self.completion_tokens - 1
-        return (self.seconds - self.first_token_s) / after if after > 0 else None
+        return (self.seconds - self.first_token_s) / after if after > 0 and not self.in_one_piece else None
 
 
 class Level(Frozen):
@@ -63,15 +72,26 @@ class Level(Frozen):
         """Output tokens of all requests together."""
         return sum(each.completion_tokens for each in self.requests) / max(self.seconds, 1e-9)
 
+    @property
+    def in_one_piece(self) -> int:
+        """Answers of which nothing is known but when they were whole; no TPOT counts them."""
+        return sum(each.in_one_piece for each in self.requests)
+
+    @property
+    def per_token_s(self) -> list[float]:
+        """TPOT of every request that has one."""
+        return [each.per_token_s for each in self.requests if each.per_token_s is not None]
+
     def figures(self) -> dict[str, JsonValue]:
         """For a report: seconds, and tokens and requests a second."""
-        per_token = [each.per_token_s for each in self.requests if each.per_token_s is not None]
+        per_token = self.per_token_s
         found: dict[str, JsonValue] = {
             "concurrency": self.concurrency,
             "rate": self.rate,
             "arrivals": self.arrivals,
             "requests": len(self.requests),
             "failed": self.failed,
+            "in_one_piece": self.in_one_piece,
             "prompt_tokens": sum(each.prompt_tokens for each in self.requests),
             "completion_tokens": sum(each.completion_tokens for each in self.requests),
             "seconds": round(self.seconds, 3),
@@ -101,6 +121,7 @@ class Measured(Frozen, extra="ignore"):
     rate: float | None = None
     requests: int = 0
     failed: int = 0
+    in_one_piece: int = 0
     requests_per_s: float
     output_tokens_per_s: float
     ttft_s: dict[str, float]
@@ -136,7 +157,8 @@ class Capacity(Frozen):
 def capacity(levels: Sequence[Measured], wanted: Objective) -> Capacity:
     """Replicas for a load: by the fastest level that keeps the promise at P99, less the head room, and the spare ones.
 
-    A level with failures or with fewer than 100 requests promises nothing at P99.
+    A level with failures or with fewer than 100 requests promises nothing at P99; nor does one of which fewer than
+    100 answers have a TPOT, where that is promised.
     """
     best: Measured | None = None
     rejected = []
@@ -162,9 +184,12 @@ def _broken(level: Measured, wanted: Objective) -> str | None:
         return f"{level.failed} requests failed"
     if level.requests < FEWEST:
         return f"want at least {FEWEST} requests for a P99, found {level.requests}"
+    if wanted.tpot_s is not None and level.requests - level.in_one_piece < FEWEST:
+        return (
+            f"want at least {FEWEST} answers with a TPOT, found {level.in_one_piece} of {level.requests} in one piece"
+        )
     ttft, tpot = level.ttft_s.get("p99"), (level.tpot_s or {}).get("p99")
-    if wanted.ttft_s is not None and (ttft is None or ttft > wanted.ttft_s):
-        return f"TTFT P99 {ttft} s, want at most {wanted.ttft_s:g} s"
-    if wanted.tpot_s is not None and (tpot is None or tpot > wanted.tpot_s):
-        return f"TPOT P99 {tpot} s, want at most {wanted.tpot_s:g} s"
+    for name, found, limit in (("TTFT", ttft, wanted.ttft_s), ("TPOT", tpot, wanted.tpot_s)):
+        if limit is not None and (found is None or found > limit):
+            return f"{name} P99 {'unknown' if found is None else f'{found} s'}, want at most {limit:g} s"
     return None

@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.proof.speed import Measured
+from fleet.proof.speed import Level, Measured, Request
 from lab.standin.process import running
 from probes.asking.load import load
 from probes.evidence import Endpoint, Evidence, Limits
+from probes.speed import told
 
 LONG = ("--max-model-len", "16384")
 NAME = ("--served-model-name", "glm", "--max-num-seqs", "64")
@@ -43,6 +44,16 @@ def test_every_level_is_told_as_it_ends_with_its_percentiles(model: Path) -> Non
             assert each[kind]["p50"] <= each[kind]["p90"] <= each[kind]["p99"]
         assert each["e2e_s"]["p50"] >= 19 * 0.002, "a token takes 2 ms"
         assert each["tpot_s"]["p50"] >= 0.0018
+
+
+def test_a_level_says_how_many_answers_came_in_one_piece() -> None:
+    held = Request(began_s=0, first_token_s=0.5, seconds=0.5002, prompt_tokens=5, completion_tokens=9)
+    seen = held.model_copy(update={"seconds": 0.9})
+    assert told(Level(requests=(held, seen), concurrency=2)) == (
+        "2 at once: 20 tokens/s, TTFT P50 500 ms P99 500 ms, TPOT P50 50.0 ms P99 50.0 ms "
+        "(2 requests, 1 came in one piece)"
+    )
+    assert "TPOT unknown (1 requests, 1 came in one piece)" in told(Level(requests=(held,), concurrency=1))
 
 
 @pytest.mark.parametrize("arrivals", ["even", "poisson"])

@@ -30,6 +30,17 @@ def test_time_per_token_is_counted_after_the_first() -> None:
     assert request(0, 1.0, 1.0, tokens=1).per_token_s is None
 
 
+def test_an_answer_in_one_piece_has_no_time_per_token() -> None:
+    """Ten tokens within 0.28 ms: they waited somewhere. An engine of 35 ms a token was once told to take 0.04."""
+    held, seen = request(0, 1.0, 1.00028), request(0, 1.0, 1.35)
+    assert held.in_one_piece and held.per_token_s is None
+    assert not seen.in_one_piece and not request(0, 1.0, 1.0, tokens=1).in_one_piece
+    figures = Level(requests=(held, held, seen), concurrency=3).figures()
+    assert figures["in_one_piece"] == 2
+    assert figures["tpot_s"] == {"p50": 0.035, "p90": 0.035, "p99": 0.035}
+    assert Level(requests=(held,), concurrency=1).figures()["tpot_s"] is None
+
+
 def test_a_levels_rate_is_over_the_time_of_all_of_it() -> None:
     level = Level(requests=(request(0, 0.1, 1.0), request(0.5, 0.1, 1.5)), concurrency=2)
     assert level.seconds == 2.0
@@ -71,6 +82,16 @@ def test_a_level_without_a_hundred_requests_or_with_failures_promises_nothing() 
     found = capacity(weak, Objective(load=1))
     assert found.replicas is None
     assert "want at least 100 requests for a P99, found 99" in found.rejected[0]
+
+
+def test_a_promise_of_tpot_wants_a_hundred_answers_that_have_one() -> None:
+    held = [level(8, 5.0, 0.1, 0.01, in_one_piece=101)]
+    assert capacity(held, Objective(load=1)).replicas is not None
+    found = capacity(held, Objective(tpot_s=0.05, load=1))
+    assert found.replicas is None
+    assert found.rejected == ("8 at once: want at least 100 answers with a TPOT, found 101 of 200 in one piece",)
+    unknown = [level(8, 5.0, 0.1, 0.01).model_copy(update={"tpot_s": None})]
+    assert "TPOT P99 unknown, want at most 0.05 s" in capacity(unknown, Objective(tpot_s=0.05, load=1)).rejected[0]
 
 
 @given(st.floats(0.1, 1000), st.floats(0, 0.9), st.integers(0, 3))
