@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import ab_steps as steps
-from cli.ab_trial import Trial, fail, trial_of
+from cli.ab_trial import Outcome, Trial, trial_of
+from cli.machine import Json, fail, tell
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -29,6 +30,7 @@ class Place:
     ] = None
     folder: Annotated[Path | None, typer.Option("--folder", help="Where it is kept; default: ab/SERVICE-NODE.")] = None
     fleet: Annotated[str | None, typer.Option("--fleet", envvar="FLEET", help="As everywhere.")] = None
+    as_json: Json = False
 
     @property
     def trial(self) -> Trial:
@@ -65,7 +67,6 @@ class Limits:
     throughput_loss: Annotated[
         float | None, typer.Option("--throughput-loss", help="Tokens/s at most so many percent fewer.")
     ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
 
     @property
     def bounds(self) -> Any:
@@ -82,17 +83,30 @@ class Limits:
             fail(f"--{str(wrong['loc'][0]).replace('_', '-')}: {wrong['msg']}, found {wrong['input']!r}")
 
 
-def step(function: Callable[..., int]) -> Callable[..., int]:
-    """Make a function of these dataclasses a command that has all their fields as options; it gives the exit code."""
+def _tell(name: str, trial: Trial, outcome: Outcome) -> None:
+    """What came of a step, for machines: the verdict where it ends with one, else where its documents lie."""
+    if outcome.verdict is not None:
+        tell(outcome.verdict)
+        return
+    files = [str(trial.path(file)) for file in outcome.files]
+    told = {"step": name, "service": trial.service, "node": trial.node, "said": outcome.said, "files": files}
+    tell({"error": outcome.said, **told} if outcome.code else told)
+
+
+def step(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """Make a function of these dataclasses a command that has all their fields as options, and tell what came of it."""
     groups = list(inspect.signature(function).parameters.values())
     fields = {group.name: dataclasses.fields(group.annotation) for group in groups}
 
     def command(**given: Any) -> None:
-        code = function(
-            *(group.annotation(**{one.name: given[one.name] for one in fields[group.name]}) for group in groups)
-        )
-        if code:
-            raise typer.Exit(code)
+        asked = [group.annotation(**{one.name: given[one.name] for one in fields[group.name]}) for group in groups]
+        outcome = function(*asked)
+        if outcome.said:
+            typer.echo(outcome.said, err=bool(outcome.code) or given["as_json"])
+        if given["as_json"]:
+            _tell(function.__name__, asked[0].trial, outcome)
+        if outcome.code:
+            raise typer.Exit(outcome.code)
 
     flat = [one for group in groups for one in fields[group.name]]
     flat.sort(key=lambda one: one.default is not dataclasses.MISSING)
@@ -112,63 +126,64 @@ def step(function: Callable[..., int]) -> Callable[..., int]:
 
 
 @step
-def preflight(place: Place) -> int:
+def preflight(place: Place) -> Outcome:
     """Plan and judge both arms. Touches nothing. Exit 1 where a gate refuses one."""
     return steps.preflight(place.trial)
 
 
 @step
-def control(place: Place, asking: Asking) -> int:
+def control(place: Place, asking: Asking) -> Outcome:
     """Ask what runs now: the baseline."""
     return steps.control(place.trial, *asking.words)
 
 
 @step
-def boot(place: Place) -> int:
+def boot(place: Place) -> Outcome:
     """Activate the arm on the node, by a rollout; where it does not prove itself, the control comes back."""
     return steps.boot(place.trial)
 
 
 @step
-def verify(place: Place, asking: Asking) -> int:
+def verify(place: Place, asking: Asking) -> Outcome:
     """Ask the arm the same."""
     return steps.verify(place.trial, *asking.words)
 
 
 @step
-def verdict(place: Place, limits: Limits) -> int:
+def verdict(place: Place, limits: Limits) -> Outcome:
     """One table of both arms and a decision; verdict.json, .md and .html. Exit 0: adopt, 2: go back."""
-    return steps.verdict(place.trial, limits.bounds, limits.as_json)
+    return steps.verdict(place.trial, limits.bounds, place.as_json)
 
 
 @step
-def restore(place: Place) -> int:
+def restore(place: Place) -> Outcome:
     """Put the control back where the arm was booted."""
     return steps.restore(place.trial)
 
 
 @step
-def run(place: Place, asking: Asking, limits: Limits) -> int:
+def run(place: Place, asking: Asking, limits: Limits) -> Outcome:
     """Every step in order, without those that are done; on "go back" the control is put back. Exit 0, 1 or 2."""
     trial, bounds = place.trial, limits.bounds
-    todo: list[tuple[str, Callable[[], int]]] = [
+    todo: list[tuple[str, Callable[[], Outcome]]] = [
         ("preflight.json", lambda: steps.preflight(trial)),
         ("control.json", lambda: steps.control(trial, *asking.words)),
         ("booted.json", lambda: steps.boot(trial)),
         ("arm.json", lambda: steps.verify(trial, *asking.words)),
     ]
     for done, one in todo:
-        if trial.read(done) is None and (code := one()):
-            return code
-    code = steps.verdict(trial, bounds, limits.as_json)
-    if code == 2 and steps.restore(trial):
+        if trial.read(done) is None and (ended := one()).code:
+            return ended
+    found = steps.verdict(trial, bounds, place.as_json)
+    told = found.verdict or {}
+    if found.code == 0:
+        said = f"adopted on {trial.node}: declare {' '.join(trial.data)} for {trial.service}, "
+        return dataclasses.replace(found, said=f"{said}or the next rollout takes it back")
+    if steps.restore(trial).code:
         fail(
             "go back: the control could NOT be put back; see above, then: "
-            f"fleet ab restore {trial.service} {trial.node}"
+            f"fleet ab restore {trial.service} {trial.node}",
+            **told,
+            restored=False,
         )
-    if code == 0:
-        typer.echo(
-            f"adopted on {trial.node}: declare {' '.join(trial.data)} for {trial.service}, "
-            "or the next rollout takes it back"
-        )
-    return code
+    return dataclasses.replace(found, verdict={**told, "restored": True})

@@ -1,11 +1,11 @@
 """The steps of an A/B, each through deploy.py or verify.py, with their gates, locks, proof and undo."""
 
-import json
 from typing import Any
 
 import typer
 
-from cli.ab_trial import Trial, fail
+from cli.ab_trial import Outcome, Trial
+from cli.machine import fail
 
 
 def _row(trial: Trial, document: Any) -> dict[str, Any]:
@@ -33,34 +33,34 @@ def _asked(trial: Trial, name: str, probes: str, trials: int | None, seconds: in
     return code
 
 
-def preflight(trial: Trial) -> int:
+def preflight(trial: Trial) -> Outcome:
     """Plans and gates of both arms; nothing is touched."""
-    codes = {}
+    codes, files = {}, ("plan-control.json", "plan-arm.json")
     for name, arm in (("control", False), ("arm", True)):
         code = trial.pyinfra("deploy.py", "--dry", f"report={trial.path(f'plan-{name}.json')}", arm=arm)
         codes[name] = code
     refused = [name for name, code in codes.items() if code]
     if refused:
-        typer.echo(f"preflight: the gates refuse the {' and the '.join(refused)}; nothing was touched", err=True)
-        return 1
+        said = f"preflight: the gates refuse the {' and the '.join(refused)}; nothing was touched"
+        return Outcome(1, said, files)
     changes = trial.read("plan-control.json").get("changes") or []
     mine = [each for each in changes if (each["node"], each["service"]) == (trial.node, trial.service)]
     if any(each["kind"] != "none" for each in mine) or not mine:
         kinds = ", ".join(each["kind"] for each in mine) or "no such service"
         fail(f"preflight: want what is declared to run on {trial.node}, found: {kinds}; roll it out first")
     trial.write("preflight.json", {"passed": True})
-    return 0
+    return Outcome(files=("preflight.json", *files))
 
 
-def control(trial: Trial, probes: str, trials: int | None, seconds: int | None) -> int:
+def control(trial: Trial, probes: str, trials: int | None, seconds: int | None) -> Outcome:
     code = _asked(trial, "control", probes, trials, seconds)
     if code == 1:
         trial.path("control.json").unlink()
-        typer.echo("control: what runs now does not answer as it should; there is nothing to compare with", err=True)
-    return 1 if code == 1 else 0
+        return Outcome(1, "control: what runs now does not answer as it should; there is nothing to compare with")
+    return Outcome(files=("control.json",))
 
 
-def boot(trial: Trial) -> int:
+def boot(trial: Trial) -> Outcome:
     """Activate the arm, by a rollout of this one node: its gates, proof and undo hold."""
     control = trial.read("control.json")
     if control is None:
@@ -73,17 +73,17 @@ def boot(trial: Trial) -> int:
     row = next((each for each in results if (each["node"], each["service"]) == (trial.node, trial.service)), {})
     if code or row.get("status") not in ("proven", "unchanged"):
         trial.path("booting.json").unlink()
-        typer.echo(f"boot: {row.get('status', 'refused')}: {row.get('proof', 'see above')}", err=True)
-        return 1
+        said = f"boot: {row.get('status', 'refused')}: {row.get('proof', 'see above')}"
+        return Outcome(1, said, (report.name,) if report.exists() else ())
     if row["release"] == control["release"]:
         trial.path("booting.json").unlink()
         fail("boot: want a release other than the control's, found the same: --data changes nothing")
     trial.write("booted.json", {"release": row["release"], "control": control["release"]})
     trial.path("booting.json").unlink()
-    return 0
+    return Outcome(files=("booted.json", report.name))
 
 
-def verify(trial: Trial, probes: str, trials: int | None, seconds: int | None) -> int:
+def verify(trial: Trial, probes: str, trials: int | None, seconds: int | None) -> Outcome:
     booted = trial.read("booted.json")
     if booted is None:
         fail("verify: want a booted arm, found none; first: fleet ab boot")
@@ -92,10 +92,10 @@ def verify(trial: Trial, probes: str, trials: int | None, seconds: int | None) -
     if found != booted["release"]:
         trial.path("arm.json").unlink()
         fail(f"verify: want the arm {booted['release']} on {trial.node}, found {found}; boot it again")
-    return 0
+    return Outcome(files=("arm.json",))
 
 
-def verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
+def verdict(trial: Trial, bounds: Any, as_json: bool) -> Outcome:
     from fleet.proof.ab.verdict import verdict
     from operations.show import console, print_table
     from templates.ab import markdown, page
@@ -137,8 +137,8 @@ def verdict(trial: Trial, bounds: Any, as_json: bool) -> int:
     print_table(console(as_json), f"{trial.service} on {trial.node}: {' '.join(trial.data)}", names, rows)
     for finding in found.findings:
         typer.echo(f"finding: {finding}: want a prediction within 2 %", err=as_json)
-    typer.echo(json.dumps(document, indent=1, ensure_ascii=False) if as_json else f"verdict: {found.decision}")
-    return 0 if found.adopt else 2
+    typer.echo(f"verdict: {found.decision}", err=as_json)
+    return Outcome(0 if found.adopt else 2, verdict=document)
 
 
 def holds(value: bool | None) -> str:
@@ -146,12 +146,11 @@ def holds(value: bool | None) -> str:
     return "-" if value is None else "yes" if value else "NO"
 
 
-def restore(trial: Trial) -> int:
+def restore(trial: Trial) -> Outcome:
     """The control back, where the arm runs or may run."""
     booted, booting = trial.read("booted.json"), trial.read("booting.json")
     if booted is None and booting is None:
-        typer.echo("restore: the arm was not booted, so there is nothing to put back")
-        return 0
+        return Outcome(said="restore: the arm was not booted, so there is nothing to put back")
     # What is declared is the control: a rollout without the arm's data brings it, and changes nothing where it runs.
     report = trial.path("restore-report.json")
     code = trial.pyinfra("deploy.py", "-y", f"report={report}")
@@ -163,4 +162,5 @@ def restore(trial: Trial) -> int:
     if code == 0:
         for name in ("booted.json", "booting.json", "arm.json"):
             trial.path(name).unlink(missing_ok=True)
-    return code
+    said = f"restore: deploy.py ended with {code}: see above" if code else None
+    return Outcome(code, said, (report.name,) if report.exists() else ())

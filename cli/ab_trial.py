@@ -7,10 +7,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import gethostname
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
+from cli.machine import fail
 from operations.holder import holder
 
 BIN = Path(sys.executable).parent
@@ -35,10 +36,17 @@ def runs(pid: object) -> bool:
         return False
 
 
-def fail(text: str) -> NoReturn:
-    """Say why on stderr and leave with 1."""
-    typer.echo(text, err=True)
-    raise typer.Exit(1)
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a step."""
+
+    code: int = 0
+    said: str | None = None
+    """Why the code is not 0, or why nothing was to be done."""
+    files: tuple[str, ...] = ()
+    """Documents of the folder that tell more."""
+    verdict: dict[str, Any] | None = None
+    """That of a step which ends with one."""
 
 
 @dataclass

@@ -4,21 +4,14 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import typer
-
+from cli.machine import fail
 from fleet.layouts.boundary import Partition, even_partition
 from fleet.layouts.sizes import Sizes
 
 HOLDER = "candidate"
 """Name of the service where only a config.json is known."""
-
-
-def fail(text: str) -> NoReturn:
-    """Say why on stderr and leave with 1."""
-    typer.echo(text, err=True)
-    raise typer.Exit(1)
 
 
 @dataclass(frozen=True)

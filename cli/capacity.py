@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
+
+from cli.machine import Json, fail
 
 
 def capacity(
@@ -15,7 +17,7 @@ def capacity(
     head_room: Annotated[float, typer.Option("--head-room", help="Share of a replica that is kept free.")] = 0.3,
     spare: Annotated[int, typer.Option("--spare", help="Replicas more than needed, for one that is rolled.")] = 1,
     node: Annotated[str | None, typer.Option("--node", help="Of several nodes in the file, this one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say how many replicas a load needs. Exit 2 where no measured level keeps the limits at P99."""
     from pydantic import ValidationError
@@ -28,7 +30,7 @@ def capacity(
         levels = [Measured.model_validate(each) for each in _levels(file, node)]
     except ValidationError as error:
         wrong = error.errors()[0]
-        _fail(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}, found {wrong['input']!r:.80}")
+        fail(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}, found {wrong['input']!r:.80}")
     found = counted(levels, objective)
     if as_json:
         typer.echo(found.model_dump_json(indent=1))
@@ -46,24 +48,19 @@ def capacity(
         raise typer.Exit(2)
 
 
-def _fail(text: str) -> NoReturn:
-    typer.echo(text, err=True)
-    raise typer.Exit(1)
-
-
 def _levels(file: Path, node: str | None) -> list[Any]:
     """Levels of the speed run in a file: an Evidence, or the results of verify.py. Exits 1 where there is not one."""
     try:
         document = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
-        _fail(f"{file}: want JSON of a speed run, found {error}")
+        fail(f"{file}: want JSON of a speed run, found {error}")
     runs = [item for item in _evidence(document, node) if isinstance(item, dict) and item.get("probe") == "speed"]
     if len(runs) != 1:
-        _fail(f"{file}: want one speed run, found {len(runs)}; of several nodes choose one with --node")
+        fail(f"{file}: want one speed run, found {len(runs)}; of several nodes choose one with --node")
     details = runs[0].get("details")
     levels = details.get("levels") if isinstance(details, dict) else None
     if not isinstance(levels, list) or not levels:
-        _fail(f"{file}: want levels in the speed run, found none")
+        fail(f"{file}: want levels in the speed run, found none")
     return levels
 
 

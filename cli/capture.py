@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.machine import Json, fail
+
 if TYPE_CHECKING:
     from declare.invocation import Invocation
     from fleet.nodes.node import NodeFacts
@@ -21,7 +23,6 @@ app = typer.Typer(help=__doc__, invoke_without_command=True)
 FleetName = Annotated[
     str | None, typer.Option("--fleet", envvar="FLEET", help="A folder under inventory/, or any path; default: lab.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 @app.callback()
@@ -102,9 +103,9 @@ def _nodes(folder: Path) -> "dict[str, NodeFacts]":
             script = ProbeScript(text="", nonce=NONCE, request=recording.request)
             found[path.stem] = parse_probe(recording.text, script)
         except (OSError, UnicodeDecodeError, RecordingError, ProbeError) as error:
-            _fail(f"{path}: {error}")
+            fail(f"{path}: {error}")
     if not found:
-        _fail(f"{folder}: want a folder that `fleet capture` wrote, found no NODE.probe in it")
+        fail(f"{folder}: want a folder that `fleet capture` wrote, found no NODE.probe in it")
     return found
 
 
@@ -115,12 +116,7 @@ def _invocation(fleet: str | None) -> "Invocation":
     try:
         return for_command(os.environ.get("FLEET") if fleet is None else fleet)
     except DeclarationError as error:
-        _fail(str(error))
-
-
-def _fail(text: str) -> Any:
-    typer.echo(text, err=True)
-    raise typer.Exit(1)
+        fail(str(error))
 
 
 def default_folder(fleet: str, now: datetime.datetime) -> Path:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli.capture import default_folder
-from cli.session import Session, connected, fail
+from cli.machine import fail
+from cli.session import Session, connected
 from declare.invocation import Invocation
 from declare.refresh import refreshed
 from facts.parse.frames import ProbeError

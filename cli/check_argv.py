@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.machine import Json
+
 
 def check_argv(
     argv: Annotated[list[str], typer.Argument(help="The command after --: vllm serve MODEL ...")],
     engine: Annotated[str, typer.Option("--engine", help="An engine version with a catalog: fleet engine list.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Judge a `vllm serve` command line without vLLM. Exit 1 where the engine would refuse to start."""
     from cli.engine import catalog

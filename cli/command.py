@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from cli.session import connected, fail, placed
+from cli.machine import fail, refused_by
+from cli.session import connected, placed
 from declare.invocation import Invocation
 from declare.problem import DeclarationError
 from declare.reader import read_json
@@ -37,7 +38,7 @@ def preview(invocation: Invocation, service: str, node: str | None, as_json: boo
     about = [v for v in found.verdicts if v.service in (None, service)]
     print_gates(console(machine=True), about)
     if any(v.stops for v in about):
-        raise typer.Exit(1)
+        refused_by(about)
     documents = [document(p) for p in found.plans if p.service.name == service]
     if as_json:
         typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=1, ensure_ascii=False))

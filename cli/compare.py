@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from cli.asking import Asked, fail, layout_named, measured_as
+from cli.asking import Asked, layout_named, measured_as
+from cli.machine import Json, fail
 from cli.plan import (
     Answer,
     Checkpoint,
@@ -15,7 +16,6 @@ from cli.plan import (
     Data,
     Engine,
     FleetName,
-    Json,
     KvDtype,
     MaxModelLen,
     Measured,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.machine import fail, json_option
 from fleet.proof.degeneration import judge
 
 WANT = '{"text": "...", "finish_reason": "stop", "max_tokens": 1024}'
@@ -16,14 +17,13 @@ WANT = '{"text": "...", "finish_reason": "stop", "max_tokens": 1024}'
 def degenerate(
     file: Annotated[str, typer.Argument(metavar="FILE", help=f"One answer a line: {WANT}; - reads standard input.")],
     gate: Annotated[bool, typer.Option("--gate", help="Exit 2 where an answer is degenerate.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The lines are JSON in any case.")] = False,
+    as_json: Annotated[bool, json_option("The lines are JSON in any case.")] = False,
 ) -> None:
     """Print {"degenerate": true or false, "why": ...} for each answer; exit 1 where a line is none."""
     try:
         lines = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).split(b"\n")
     except OSError as error:
-        typer.echo(f"{file}: want a file with one answer a line, found {error.strerror}", err=True)
-        raise typer.Exit(1) from None
+        fail(f"{file}: want a file with one answer a line, found {error.strerror}")
     wrong, bad, asked = 0, 0, 0
     for number, found in _answers(lines):
         asked += 1
@@ -36,8 +36,8 @@ def degenerate(
         bad += judgement.degenerate
         typer.echo(judgement.model_dump_json())
     if not asked:
-        typer.echo(f"{file}: want at least one answer, found none", err=True)
-    if wrong or not asked:
+        fail(f"{file}: want at least one answer, found none")
+    if wrong:
         raise typer.Exit(1)
     if bad and gate:
         raise typer.Exit(2)

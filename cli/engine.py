@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.machine import Json, fail, tell
+
 app = typer.Typer(no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Version = Annotated[str, typer.Argument(help="An engine version such as 0.30.0; 0.30 is the newest of it.")]
 
 
@@ -18,8 +19,7 @@ def catalog(version: str) -> Any:
 
     found = catalog_of(version)
     if found is None:
-        typer.echo(missing(version), err=True)
-        raise typer.Exit(1)
+        fail(missing(version))
     return found
 
 
@@ -60,6 +60,7 @@ def diff(old: Version, new: Version, as_json: Json = False) -> None:
 def dump(
     version: Annotated[str, typer.Argument(help="A full version, such as 0.30.0.")],
     out: Annotated[Path | None, typer.Option("--out", help="The file to write; by default where it is read.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Make the catalog of a version from its real parser. Installs vLLM built for CPU once (3.5 GB, Linux)."""
     from fleet.argv.rules import unknown_rules
@@ -76,13 +77,21 @@ def dump(
         found = interpreter(version, progress)
         told = described(found.python, found.environment)
     except host.LabError as error:
-        typer.echo(f"no catalog of {version}: {error}", err=True)
-        raise typer.Exit(1) from None
+        fail(f"no catalog of {version}: {error}")
     whole = {"version": told.pop("version"), "source": f"the real parser of {found.source}", **told}
     place = out or Path(__file__).resolve().parent.parent / "fleet" / "engines" / f"{version}.json"
-    host.write_atomically(place, text_of(whole))
-    typer.echo(f"{place}: {len(whole['flags'])} flags, {len(whole['environment'])} variables")
-    for name in unknown_rules(whole["rules"]):
+    try:
+        host.write_atomically(place, text_of(whole))
+    except OSError as error:
+        fail(f"no catalog of {version}: --out: want a file that can be written, found {place}: {error.strerror}")
+    counts = {"flags": len(whole["flags"]), "environment": len(whole["environment"])}
+    strange = unknown_rules(whole["rules"])
+    if as_json:
+        told = {"version": whole["version"], "source": whole["source"], "file": str(place), **counts}
+        tell({**told, "unknown_checks": list(strange)})
+    else:
+        typer.echo(f"{place}: {counts['flags']} flags, {counts['environment']} variables")
+    for name in strange:
         typer.echo(f"  {name}: this check is new or was changed; compare it with fleet/argv/rules.py", err=True)
 
 

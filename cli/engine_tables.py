@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from cli.machine import fail
 from fleet.argv.catalog import Catalog, FlagInfo
 from fleet.engines.engine_difference import differences, keys_of, spoken
 
@@ -17,8 +18,7 @@ def show(catalog: Catalog, word: str | None, as_json: bool) -> None:
     capabilities = {n: v for n, v in catalog.capabilities.items() if wanted in n.replace("_", "-")}
     keys = {n: s for n, s in keys_of(catalog).items() if word and wanted in n.replace("_", "-")}
     if not flags and not variables and not capabilities and not keys:
-        typer.echo(f"{catalog.version} has nothing with {word!r} in its name", err=True)
-        raise typer.Exit(1)
+        fail(f"{catalog.version} has nothing with {word!r} in its name")
     if as_json:
         shown = {
             "version": catalog.version,

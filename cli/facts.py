@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.machine import fail, json_option
+
 if TYPE_CHECKING:
     from facts.section import SectionFact
 
@@ -23,10 +25,10 @@ def facts(
     fact: Annotated[str | None, typer.Argument(help="Topology, Gpus, ...; none: list them.")] = None,
     node: Annotated[str | None, typer.Argument(help="Only this node; every node by default.")] = None,
     fleet: FleetName = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object for machines: node -> value.")] = False,
+    as_json: Annotated[bool, json_option("One object for machines: node -> value.")] = False,
 ) -> None:
     """Ask every node for one fact. Exit 1 where a node does not answer or cannot tell."""
-    from cli.session import connected, fail, placed
+    from cli.session import connected, placed
     from declare.invocation import for_command
     from declare.problem import DeclarationError
 

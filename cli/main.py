@@ -16,6 +16,7 @@ from cli.degenerate import degenerate
 from cli.engine import app as engine
 from cli.facts import facts
 from cli.lab import app as lab
+from cli.machine import Json, fail, tell
 from cli.manifest import manifest
 from cli.patch import app as patch
 from cli.plan import plan
@@ -39,7 +40,6 @@ FleetName = Annotated[
 Data = Annotated[
     list[str] | None, typer.Option("--data", help="Override for this run: key=value, as pyinfra's --data.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def _invocation(fleet: str | None, data: list[str] | None) -> Any:
@@ -52,8 +52,7 @@ def _invocation(fleet: str | None, data: list[str] | None) -> Any:
     try:
         return for_command(fleet, data or [])
     except DeclarationError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+        fail(str(error))
 
 
 @app.command("cmd")
@@ -166,6 +165,8 @@ def main() -> None:
         if show is None:
             raise
         show()
+        if "--json" in sys.argv:  # its words were not read to the end, so what they ask for is not known otherwise
+            tell({"error": error.format_message()})
     sys.exit(1)
 
 

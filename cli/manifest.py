@@ -5,10 +5,11 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from cli.machine import fail, json_option
 from declare.folder import measure
 from declare.problem import DeclarationError
 
@@ -18,17 +19,17 @@ def manifest(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file; default: stdout.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON document instead of lines.")] = False,
+    as_json: Annotated[bool, json_option("As a JSON document instead of lines.")] = False,
 ) -> None:
     """Print the manifest of a folder: SHA-256, size and path of every file. Exit 1 where a file cannot be one."""
     if output is not None and output.resolve().is_relative_to(folder.resolve()):
-        _fail(f"--output: want a file outside of {folder}, found {output}; it would be a part of the checkpoint")
+        fail(f"--output: want a file outside of {folder}, found {output}; it would be a part of the checkpoint")
     if output is not None and output.exists() and not output.is_file():
-        _fail(f"--output: want a file, found {output}, which is none; leave --output away, and it goes to stdout")
+        fail(f"--output: want a file, found {output}, which is none; leave --output away, and it goes to stdout")
     try:
         made = measure(folder, _progress if sys.stderr.isatty() else lambda done, total: None)
     except DeclarationError as error:
-        _fail(str(error))
+        fail(str(error))
     text = json.dumps(made.document(), indent=1, ensure_ascii=False) + "\n" if as_json else made.text
     if output is None:
         _print(text)
@@ -36,7 +37,7 @@ def manifest(
     try:
         _write(output, text)
     except OSError as error:
-        _fail(f"--output: want a file that can be written, found {output}: {error.strerror}")
+        fail(f"--output: want a file that can be written, found {output}: {error.strerror}")
     typer.echo(f"{output}: {len(made.files)} files, {made.total_bytes} bytes, {made.digest}", err=True)
 
 
@@ -53,7 +54,7 @@ def _print(text: str) -> None:
         raise
     except OSError as error:
         sys.stdout = None  # type: ignore[assignment]  # Python would try once more at its end
-        _fail(f"stdout: want all of the manifest written, found {error.strerror}")
+        fail(f"stdout: want all of the manifest written, found {error.strerror}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -67,8 +68,3 @@ def _write(path: Path, text: str) -> None:
     except OSError:
         os.unlink(beside)
         raise
-
-
-def _fail(text: str) -> NoReturn:
-    typer.echo(text, err=True)
-    raise typer.Exit(1)

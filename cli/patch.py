@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.machine import Json, fail
+
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 FleetName = Annotated[
     str | None, typer.Option("--fleet", envvar="FLEET", help="Whose patches; those of this project come after them.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 LONGEST_S = 300
 
 
@@ -49,14 +50,14 @@ def check(
     patches = _patches(fleet)
     strangers = sorted(set(name or ()) - {patch.name for patch in patches})
     if strangers:
-        _fail(f"--patch: want one of {', '.join(sorted({p.name for p in patches}))}, found {', '.join(strangers)}")
+        fail(f"--patch: want one of {', '.join(sorted({p.name for p in patches}))}, found {', '.join(strangers)}")
     chosen = [patch for patch in patches if not name or patch.name in name]
     if not chosen:
-        _fail("no patch is there to be checked")
+        fail("no patch is there to be checked")
     try:
         found = _files(image, node, engine, sorted({file.path for patch in chosen for file in patch.files}), fleet)
     except (PatchError, ValueError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
     rows = fits(found, chosen)
     if as_json:
         document = {"image": image, "engine": found.version, "patches": [row.model_dump() for row in rows]}
@@ -82,11 +83,11 @@ def _patches(fleet: str | None) -> Any:
     try:
         folders = find_site(fleet, PROJECT).patches if fleet else (PROJECT / "patches",)
     except DeclarationError as error:
-        _fail(str(error))
+        fail(str(error))
     problems: list[str] = []
     found = read_patches(folders, problems)
     if problems:
-        _fail("\n".join(problems))
+        fail("\n".join(problems))
     return found
 
 
@@ -108,7 +109,7 @@ def _of_local_image(image: str, engine: str | None, wanted: list[str]) -> Any:
 
     runtime = next((name for name in ("podman", "docker") if shutil.which(name)), None)
     if runtime is None:
-        _fail(f"{image}: want a folder, a wheel, or an image and podman or docker here, found none; or give --node")
+        fail(f"{image}: want a folder, a wheel, or an image and podman or docker here, found none; or give --node")
     gpus = GpuDeclaration(count=0, model="none", memory_mib=1)
     here = NodeDeclaration(name="here", address="localhost", gpus=gpus, runtime=runtime)  # type: ignore[arg-type]
 
@@ -142,11 +143,6 @@ def _of_node(image: str, node: str, engine: str | None, wanted: list[str], fleet
     with connected(invocation, [node]) as session:
         host = session.hosts.get(node)
         if host is None:
-            _fail(f"{node}: want an SSH connection, found none; the reason is printed above")
+            fail(f"{node}: want an SSH connection, found none; the reason is printed above")
         declared = invocation.fleet.placement(node).node
         return inspect_image(lambda words: run(host, words, timeout_s=LONGEST_S), declared, image, wanted, engine)
-
-
-def _fail(text: str) -> Any:
-    typer.echo(text, err=True)
-    raise typer.Exit(1)

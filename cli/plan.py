@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.asking import Asked, Offline, fail, layout_named, measured_as, of_service, offline
+from cli.asking import Asked, Offline, layout_named, measured_as, of_service, offline
+from cli.machine import Json, fail
 
 Config = Annotated[Path | None, typer.Option("--config", help="config.json: no node is contacted.")]
 NodeFile = Annotated[Path | None, typer.Option("--node", help="NODE.yaml as in inventory/; with --config, offline.")]
 FleetName = Annotated[str | None, typer.Option("--fleet", envvar="FLEET", help="As of the other verbs.")]
 Data = Annotated[list[str] | None, typer.Option("--data", help="Override for this run: key=value.")]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Engine = Annotated[str | None, typer.Option("--engine", help="Offline: engine version; default: the newest known.")]
 MaxModelLen = Annotated[int | None, typer.Option("--max-model-len", help="Offline: tokens; default: the model's.")]
 KvDtype = Annotated[str | None, typer.Option("--kv-cache-dtype", help="Offline.")]

@@ -3,9 +3,11 @@
 import json
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple
 
 import typer
+
+from cli.machine import Json, fail
 
 
 def pool(
@@ -53,7 +55,7 @@ def pool(
     repair: Annotated[
         str, typer.Option("--repair", help="Which layers of a misaligned stage compute indices: none, first or all.")
     ] = "all",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Tell how many tokens a layout holds: bytes a token, tokens of each stage, the stage that binds, weights."""
     given = dict(locals())
@@ -64,7 +66,7 @@ def pool(
     try:
         _run(given, _Files(config, draft_config, measured, checkpoint), as_json)
     except (ModelError, CacheError, BudgetError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 class _Files(NamedTuple):
@@ -74,11 +76,6 @@ class _Files(NamedTuple):
     draft_config: Path | None
     measured: Path | None
     checkpoint: Path | None
-
-
-def _fail(text: str) -> NoReturn:
-    typer.echo(text, err=True)
-    raise typer.Exit(1)
 
 
 def _run(flags: dict[str, Any], files: _Files, as_json: bool) -> None:

@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
+
+from cli.machine import fail, json_option
 
 KEY = "VLLM_API_KEY"
 
@@ -28,7 +30,7 @@ def probe(
     seed: Annotated[int, typer.Option("--seed", help="Of --arrivals poisson: the same moments each time.")] = 0,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="What --json printed for a good engine.")] = None,
     folder: Annotated[Path | None, typer.Option("--probes", help="A folder with probes of your own.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines; progress goes to stderr.")] = False,
+    as_json: Annotated[bool, json_option("For machines; progress goes to stderr.")] = False,
 ) -> None:
     """Ask a running engine. Exit 0: passed, 1: failed, 2: degraded. Its key is read from VLLM_API_KEY."""
     from pydantic import ValidationError
@@ -56,25 +58,20 @@ def probe(
         wrong = error.errors()[0]
         said = wrong["msg"].removeprefix("Value error, ")
         found = "" if ", found " in said else f", found {wrong['input']!r:.80}"  # words of ours say it
-        _fail(f"{'.'.join(map(str, wrong['loc']))}: {said}{found}")
+        fail(f"{'.'.join(map(str, wrong['loc']))}: {said}{found}")
     except ProbeNotLoaded as error:
-        _fail(str(error))
+        fail(str(error))
     evidence = ask(endpoint, limits, lambda line: typer.echo(line, err=True))
     typer.echo(evidence.model_dump_json(indent=1) if as_json else str(evidence))
     if not evidence.passed:
         raise typer.Exit(2 if evidence.degraded else 1)
 
 
-def _fail(text: str) -> NoReturn:
-    typer.echo(text, err=True)
-    raise typer.Exit(1)
-
-
 def _numbers(option: str, text: str) -> list[int]:
     try:
         return [int(word) for word in text.split(",") if word.strip()]
     except ValueError:
-        _fail(f"{option}: want whole numbers with commas between them, found {text!r}")
+        fail(f"{option}: want whole numbers with commas between them, found {text!r}")
 
 
 def _evidence(path: Path) -> Any:
@@ -82,4 +79,4 @@ def _evidence(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
-        _fail(f"--baseline: want JSON as `fleet probe --json` prints it in {path}, found {error}")
+        fail(f"--baseline: want JSON as `fleet probe --json` prints it in {path}, found {error}")

@@ -10,7 +10,8 @@ from typing import Any
 import gevent
 import typer
 
-from cli.session import Session, connected, fail, placed
+from cli.machine import fail, refused_by
+from cli.session import Session, connected, placed
 from declare.invocation import Invocation
 from facts.shell import run
 from fleet.batches import units
@@ -63,7 +64,7 @@ def start(invocation: Invocation, service: str, node: str | None, as_json: bool 
         about = [v for v in found.verdicts if v.service in (None, service)]
         if any(v.stops for v in about):
             print_gates(console(machine=True), about)
-            raise typer.Exit(1)
+            refused_by(about)
         _change(session, "start", service, limits, {frozenset(plan.nodes) for plan in found.plans}, as_json)
 
 

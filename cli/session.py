@@ -9,9 +9,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
+
+from cli.machine import fail
 from pyinfra import logger
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all, disconnect_all
@@ -76,12 +78,6 @@ def placed(fleet: Fleet, service: str | None, node: str | None) -> list[str]:
         others = ", ".join(name for name in sorted(holds) if service in holds[name])
         fail(f"service {service}: want a node that it is declared for ({others}), found {node}")
     return chosen
-
-
-def fail(text: str, code: int = 1) -> NoReturn:
-    """Say why on stderr and leave."""
-    typer.echo(text, err=True)
-    raise typer.Exit(code)
 
 
 def _let_pyinfra_speak() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cli.machine import fail, json_option
 from facts.parse.topology import TopologyError, parse_topology
 from fleet.nodes.topology import SELF, Topology
 
@@ -18,15 +19,14 @@ def topology(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Output of `nvidia-smi topo -m`; - reads standard input.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Show NVLink islands and NUMA nodes of a saved topology; exit 1 where the text cannot be trusted."""
     try:
         found = parse_topology(_read(file))
     except (TopologyError, OSError) as error:
         reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        typer.echo(f"{file}: {reason}", err=True)
-        raise typer.Exit(1) from None
+        fail(f"{file}: {reason}")
     if as_json:
         typer.echo(json.dumps(found.summary()))
     else:

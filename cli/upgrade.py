@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from cli.machine import Json, fail
+
 if TYPE_CHECKING:
     from fleet.declaration import Fleet, ServiceDeclaration
     from fleet.engines.upgrade import Upgrade
@@ -31,14 +33,14 @@ def upgrade(
     ] = None,
     fleet: Annotated[str | None, typer.Option("--fleet", envvar="FLEET", help="As of the other verbs.")] = None,
     data: Annotated[list[str] | None, typer.Option("--data", help="Override for this run: key=value.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List flags to change, patches, gates whose answer changes and predicted memory for another engine version.
 
     Exit 1: something must be changed or decided before the upgrade, or a node did not answer.
     """
     from cli.engine import catalog
-    from cli.session import connected, fail, placed
+    from cli.session import connected, placed
     from declare.invocation import for_command
     from declare.problem import DeclarationError
     from fleet.engines.upgrade import upgrade as compared
@@ -71,16 +73,15 @@ def upgrade(
         )
         for name in nodes
     ]
-    _tell(found, as_json)
     if write is not None and named is not None:
         _write(write, service, new.version, named, found)
+    _tell(found, as_json)
     if any(one.stops for one in found):
         raise typer.Exit(1)
 
 
 def _image(text: str | None) -> NewImage | None:
     """`name@sha256:...`; exits 1 where it is another thing."""
-    from cli.session import fail
     from fleet.values import DIGEST
 
     if text is None:
@@ -145,8 +146,6 @@ def _memory(one: "Upgrade") -> str:
 def _write(path: Path, service: str, version: str, image: NewImage, found: "list[Upgrade]") -> None:
     """The image as YAML; flags and patches that do not go on are named in comments, for a person to decide."""
     import yaml
-
-    from cli.session import fail
 
     lost = sorted({p.name for one in found for p in one.patches if p.kind in ("does not apply", "not needed")})
     told = sorted({str(flag).strip() for one in found for flag in one.flags if flag.stops})

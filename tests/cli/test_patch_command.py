@@ -47,7 +47,7 @@ def engine(tmp_path: Path, text: str | None = SOURCE, info: str = "vllm-0.30.0+c
 
 def check(site: Path, image: Path | str, *words: str) -> tuple[int, dict[str, Any]]:
     ran = CliRunner().invoke(app, ["check", str(image), "--fleet", str(site), "--patch", "longer", "--json", *words])
-    return ran.exit_code, json.loads(ran.stdout) if ran.stdout.startswith("{") else {"text": ran.output}
+    return ran.exit_code, json.loads(ran.stdout)
 
 
 def test_a_patch_that_was_written_for_these_bytes_applies(site: Path, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_place_without_an_engine_is_refused(site: Path, tmp_path: Path) -> Non
         (engine(tmp_path, info="other-1.0.dist-info"), "give it with --engine"),
     ):
         code, told = check(site, place)
-        assert code == 1 and text in told["text"], told
+        assert code == 1 and text in told["error"], told
     assert check(site, tmp_path / "packages", "--engine", "0.30.0")[0] == 0
 
 
@@ -114,7 +114,7 @@ def test_a_broken_patch_is_told_by_file_line_and_field(site: Path, tmp_path: Pat
     write(tmp_path / "site", "longer", {**EDIT, "place": "beside"})
     code, told = check(site, engine(tmp_path))
     assert code == 1
-    assert "longer/patch.yaml:" in told["text"] and "files[0].edits[0].place: want " in told["text"].replace("\n", "")
+    assert "longer/patch.yaml:" in told["error"] and "files[0].edits[0].place: want " in told["error"].replace("\n", "")
 
 
 def test_two_patches_of_one_name_for_one_version_are_refused(site: Path, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_two_patches_of_one_name_for_one_version_are_refused(site: Path, tmp_pat
     other.mkdir(parents=True)
     (other / "patch.yaml").write_text(path.read_text())
     code, told = check(site, engine(tmp_path))
-    assert code == 1 and "want one patch longer for each engine version, found two for 0.30.0" in told["text"]
+    assert code == 1 and "want one patch longer for each engine version, found two for 0.30.0" in told["error"]
 
 
 def test_the_list_has_the_sites_own_before_those_of_this_project(site: Path) -> None:

@@ -107,8 +107,8 @@ def test_the_checkpoint_itself_is_weighed_and_contradictions_are_told(tmp_path: 
     flags = ("--available-gib", "1", "--json", "--checkpoint", str(folder))
     assert json.loads(pool(tmp_path, *flags).stdout)["checkpoint_gib"] == round(size / 2**30, 3)
     refused = pool(tmp_path, *flags, config={**LLAMA, "num_hidden_layers": 3})
-    assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "config.json says 3 layers, tensors name layer 3" in refused.stderr
+    told = "config.json says 3 layers, tensors name layer 3"
+    assert (refused.exit_code, json.loads(refused.stdout)) == (1, {"error": told}) and told in refused.stderr
 
 
 def test_a_pool_that_holds_no_request_is_told_beside_the_numbers(tmp_path: Path) -> None:

@@ -108,8 +108,10 @@ def _first_difference(old: Any, new: Any) -> Any:
 
 def test_the_command_makes_the_file_that_is_kept(tmp_path: Path, engine_python: Path) -> None:
     made = tmp_path / "0.30.0.json"
-    ran = CliRunner().invoke(app, ["dump", "0.30.0", "--out", str(made)])
+    ran = CliRunner().invoke(app, ["dump", "0.30.0", "--out", str(made), "--json"])
     assert ran.exit_code == 0, ran.output
+    told, known = json.loads(ran.stdout), catalog("0.30.0")
+    assert (told["file"], told["flags"], told["unknown_checks"]) == (str(made), len(known.flags), [])
     assert made.read_text() == kept("0.30.0").read_text()
 
 

@@ -32,6 +32,12 @@ class Ran:
         """Without colours, and with white space folded, so that line breaks do not matter."""
         return re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", self.out))
 
+    @property
+    def machine(self) -> Any:
+        """What `--json` prints: it is the only thing on stdout, so it can be read although stderr is there too."""
+        start = min(place for place in (self.out.find("{"), self.out.find("[\n")) if place >= 0)
+        return json.JSONDecoder().raw_decode(self.out[start:])[0]
+
 
 @dataclass
 class RolloutSite:

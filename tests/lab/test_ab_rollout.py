@@ -42,11 +42,12 @@ def test_each_step_by_itself_and_a_verdict_that_sends_a_worse_arm_back(rolled: R
     before = rolled.state("a1", "llm")
     assert ab(rolled, "boot", folder, *ARM).code == 1, "there is no control yet"
     for verb, words in (("preflight", ARM), ("control", PROBES)):
-        ran = ab(rolled, verb, folder, *words)
-        assert ran.code == 0, ran.out
+        ran = ab(rolled, verb, folder, *words, "--json")
+        assert ran.code == 0 and ran.machine["step"] == verb, ran.out
+        assert str(folder / f"{verb}.json") in ran.machine["files"] and "error" not in ran.machine
     assert rolled.state("a1", "llm") == before, "nothing was touched"
-    ran = ab(rolled, "boot", folder)
-    assert ran.code == 0, ran.out
+    ran = ab(rolled, "boot", folder, "--json")
+    assert ran.code == 0 and ran.machine["files"][0] == str(folder / "booted.json"), ran.out
     arm = rolled.state("a1", "llm")
     assert (arm["current"], arm["previous"]) != (before["current"], "") and arm["previous"] == before["current"]
     rolled.fault("a1", "dull")
@@ -61,9 +62,11 @@ def test_each_step_by_itself_and_a_verdict_that_sends_a_worse_arm_back(rolled: R
     assert (told["control"], told["arm"], told["adopt"]) == (before["current"], arm["current"], False)
     assert "| quality right | 12 of 12 | 0 of 12 |" in (folder / "verdict.md").read_text()
     assert (folder / "verdict.html").read_text().startswith("<!doctype html>")
-    ran = ab(rolled, "restore", folder)
-    assert ran.code == 0, ran.out
+    ran = ab(rolled, "restore", folder, "--json")
+    assert ran.code == 0 and ran.machine["files"] == [str(folder / "restore-report.json")], ran.out
     assert rolled.state("a1", "llm")["current"] == before["current"]
+    ran = ab(rolled, "restore", folder, "--json")
+    assert ran.code == 0 and "nothing to put back" in ran.machine["said"], ran.out
 
 
 def killed(site: RolloutSite, folder: Path, when: Callable[[], bool], what: str) -> None:
@@ -123,9 +126,9 @@ def test_a_run_that_was_killed_while_it_verified_goes_on_and_adopts_an_arm_that_
 
 def test_a_run_puts_the_control_back_where_a_limit_is_broken(rolled: RolloutSite, folder: Path) -> None:
     control = read(folder, "control.json")["release"]
-    ran = ab(rolled, "run", folder, "--pool-gain", "1000")
+    ran = ab(rolled, "run", folder, "--pool-gain", "1000", "--json")
     assert ran.code == 2, ran.out
-    assert "go back: KV pool (tokens)" in ran.plain
+    assert ran.machine["decision"].startswith("go back: KV pool (tokens)") and ran.machine["restored"] is True
     assert rolled.state("a1", "llm")["current"] == control
 
 
@@ -133,8 +136,9 @@ def test_an_arm_that_the_gates_refuse_or_that_is_the_control_touches_nothing(
     rolled: RolloutSite, tmp_path: Path
 ) -> None:
     before = rolled.state("a1", "llm")
-    ran = ab(rolled, "run", tmp_path / "refused", "--data", "max_model_len=9999999", *PROBES)
+    ran = ab(rolled, "run", tmp_path / "refused", "--data", "max_model_len=9999999", *PROBES, "--json")
     assert ran.code == 1 and "the gates refuse the arm; nothing was touched" in ran.plain
+    assert ran.machine["error"] == "preflight: the gates refuse the arm; nothing was touched"
     assert ab(rolled, "control", tmp_path / "same", "--data", "max_model_len=4096", "--probes", "smoke").code == 0
     ran = ab(rolled, "boot", tmp_path / "same")
     assert ran.code == 1 and "--data changes nothing" in ran.plain

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -43,6 +44,30 @@ def test_status_is_for_people_and_for_machines(lab: Lab) -> None:
         ("l1", "running", "l40s", []),
     ]
     assert told["nodes"][0]["address"] == lab.nodes[0].address
+
+
+def machine(*words: str) -> Any:
+    """The one document on stdout of a verb that ends well."""
+    told = CliRunner().invoke(app, [*words, "--json"])
+    assert told.exit_code == 0, told.output
+    return json.loads(told.stdout)
+
+
+@pytest.mark.lab
+def test_what_changes_a_lab_tells_machines_how_it_is_now(lab: Lab) -> None:
+    told = machine("up", "--name", lab.name)
+    assert (told["name"], told["started"], told["kept"]) == (lab.name, [], ["a1", "h1", "l1"])
+    assert Path(told["inventory"], "a1.yaml").is_file()
+    assert machine("set", "l1", "--fault", "ecc:1", "--name", lab.name)["faults"] == ["ecc:1"]
+    assert machine("set", "l1", "--clear", "--name", lab.name)["faults"] == []
+    before = lab.status()[2]
+    assert machine("reboot", "l1", "--name", lab.name) == {**before._asdict(), "faults": [], "boots": before.boots + 1}
+
+
+@pytest.mark.lab
+def test_a_lab_that_did_not_run_is_not_among_those_that_ended(lab: Lab) -> None:
+    assert machine("down", "--name", "nowhere") == {"ended": []}
+    assert [node.state for node in lab.status()] == ["running"] * 3
 
 
 @pytest.mark.lab

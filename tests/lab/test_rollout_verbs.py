@@ -3,11 +3,10 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from rollout_site import Ran, RolloutSite
+from rollout_site import RolloutSite
 
 from fleet.releases.command import STATE
 
@@ -28,16 +27,10 @@ def rolled(shared_site: RolloutSite) -> RolloutSite:
     return shared_site
 
 
-def machine(ran: Ran) -> Any:
-    """What `--json` prints: it is the only thing on stdout, so it can be read although stderr is there too."""
-    start = min(place for place in (ran.out.find("{"), ran.out.find("[\n")) if place >= 0)
-    return json.JSONDecoder().raw_decode(ran.out[start:])[0]
-
-
 def test_status_shows_what_runs_and_since_when(rolled: RolloutSite) -> None:
     ran = rolled.fleet_command("status", "--json")
     assert ran.code == 0, ran.out
-    told = machine(ran)
+    told = ran.machine
     rows = {row["node"]: row for row in told["services"]}
     for node in rolled.nodes:
         state = rolled.state(node, "llm")
@@ -60,7 +53,7 @@ def test_a_node_that_does_not_answer_is_told_with_the_reason_and_exit_code_1(rol
     finally:
         path.write_text(declared)
     assert ran.code == 1 and "Unable to connect to port 9" in ran.plain
-    told = machine(ran)
+    told = ran.machine
     assert list(told["unread"]) == ["h1"] and [row["node"] for row in told["services"]] == ["a1"]
     assert table.code == 1 and "h1: no SSH connection" in table.plain
 
@@ -80,7 +73,7 @@ def test_stop_start_and_wait(rolled: RolloutSite) -> None:
     ran = rolled.fleet_command("start", "llm")
     assert (ran.code, "a1/llm: start: done" in ran.plain) == (0, True), ran.out
     waited = rolled.fleet_command("wait", "llm", "--json")
-    assert waited.code == 0 and [row["passed"] for row in machine(waited)] == [True, True]
+    assert waited.code == 0 and [row["passed"] for row in waited.machine] == [True, True]
     now = rolled.state("a1", "llm")
     assert now | {"pid": ""} == before | {"pid": ""} and now["pid"] != "0"
     assert rolled.on("a1", f"ls {STATE}/lock 2>/dev/null; true") == ""
@@ -95,7 +88,7 @@ def test_a_service_that_is_no_longer_declared_can_be_stopped(rolled: RolloutSite
     finally:
         rolled.write(**declared)
     done = {"node": "a1", "service": "llm", "verb": "stop", "done": True, "reason": None}
-    assert ran.code == 0 and machine(ran) == [done], ran.out
+    assert ran.code == 0 and ran.machine == [done], ran.out
     assert rolled.state("a1", "llm")["active"] == "inactive" and rolled.state("h1", "llm")["active"] == "active"
     assert unknown.code == 1 and "want one that is declared or lies on a1, h1, found 'lmm'" in unknown.plain
     assert rolled.fleet_command("start", "llm", "a1").code == 0
@@ -146,7 +139,7 @@ def test_cmd_prints_what_the_unit_runs(rolled: RolloutSite) -> None:
     before = rolled.marks()
     ran = rolled.fleet_command("cmd", "llm", "a1", "--json")
     assert ran.code == 0, ran.out
-    told, plan = machine(ran), rolled.plan("a1", "llm")
+    told, plan = ran.machine, rolled.plan("a1", "llm")
     assert told["argv"] == plan["argv"] and told["command"] == plan["command"] and told["env"] == plan["env"]
     text = rolled.fleet_command("cmd", "llm")
     assert text.out.count(f"{shlex.join(plan['command'])}\n") == 2, "the same on both nodes"
@@ -164,7 +157,7 @@ def test_cmd_asks_the_gates_and_takes_overrides(rolled: RolloutSite) -> None:
 
 def test_a_recorded_command_is_compared_without_contact(rolled: RolloutSite, tmp_path: Path) -> None:
     golden = tmp_path / "golden.json"
-    told = machine(rolled.fleet_command("cmd", "llm", "a1", "--json"))
+    told = rolled.fleet_command("cmd", "llm", "a1", "--json").machine
     golden.write_text(json.dumps(told))
     rolled.lab.cut("a1")
     try:
