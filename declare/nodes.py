@@ -11,7 +11,7 @@ from declare.reader import read_yaml
 from declare.site import Site
 from declare.validate import build
 from fleet.declaration import NodeDeclaration
-from fleet.values import SERVICE_NAME
+from fleet.values import A_SERVICE_NAME, SERVICE_NAME
 
 GROUP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 RESERVED_GROUPS = {"all", "self", "names_data", "override_data"}
@@ -116,8 +116,7 @@ def wrong_services(services: Located | None) -> list[str]:
     lines = []
     for name, entry in services.entries():
         if not SERVICE_NAME.fullmatch(name):
-            want = f"a service name: small letters, digits, dashes ({SERVICE_NAME.pattern})"
-            lines.append(line(entry.origin, want, f'"{name}"'))
+            lines.append(line(entry.origin, A_SERVICE_NAME, f'"{name}"'))
         elif entry.value is not None and not isinstance(entry.value, dict):
             lines.append(line(entry.origin, "a mapping of settings (to remove: null)", found(entry)))
     return lines

@@ -8,7 +8,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from fleet.engines.patch import PATCH_NAME
 from fleet.releases.systemd import control_character, exec_word
 
-SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
+_SMALL = "[a-z][a-z0-9-]{0,40}"
+SERVICE_NAME = re.compile(rf"(?!lock\Z|fleet-){_SMALL}")
+"""The lock of a node lies beside the folders of its services, and units named vllm-fleet-... are this project's own."""
+A_SERVICE_NAME = f"a service name: small letters, digits, dashes ({_SMALL}), neither lock nor fleet-..."
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -45,7 +48,7 @@ def _variable(value: str) -> str:
 Word = Annotated[str, AfterValidator(_word)]
 """What can be one item of an argv."""
 EnvValue = Annotated[str, AfterValidator(_variable)]
-ServiceName = Annotated[str, _matching(SERVICE_NAME, "a service name: small letters, digits, dashes")]
+ServiceName = Annotated[str, formed(SERVICE_NAME, A_SERVICE_NAME)]
 NodeName = Annotated[str, _matching(NODE_NAME, "a node name: letters, digits, dots, dashes")]
 EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
 Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")]

@@ -16,6 +16,14 @@ MISTAKES: dict[str, tuple[Files, str]] = {
     ),
     "a_name_that_climbs": ({GROUP: 'services: {"../glm": {}}'}, f"{GROUP}:1: services.../glm: want a service name"),
     "a_name_with_a_dollar": ({GROUP: "services: {glm$x: {}}"}, f"{GROUP}:1: services.glm$x: want a service name"),
+    "the_name_of_the_lock_beside_it": (
+        {GROUP: "services: {lock: {}}"},
+        f"{GROUP}:1: services.lock: want a service name",
+    ),
+    "a_name_that_gives_a_unit_of_this_project": (
+        {GROUP: "services: {fleet-boot: {}}"},
+        f"{GROUP}:1: services.fleet-boot: want a service name",
+    ),
     "services_that_are_no_mapping": ({GROUP: "services: [glm]"}, f"{GROUP}:1: services: want a mapping, found"),
     "services_of_a_node_that_are_no_mapping": (
         {N1: node() + "services:\n"},
