@@ -32,6 +32,7 @@ from fleet.values import (
     Width,
     Word,
     _matching,
+    at_most,
 )
 
 
@@ -44,10 +45,14 @@ class Ssh(Frozen):
     known_hosts: str | None = None
 
 
+MOST_GPUS = 1024
+"""Of one node: more than any has, and few enough to be ordered one by one."""
+
+
 class GpuDeclaration(Frozen):
     """The GPUs that the owner says are there. `memory_mib` is what nvidia-smi prints as memory.total."""
 
-    count: Annotated[Integer, Field(ge=0)]
+    count: Annotated[Integer, Field(ge=0), at_most(MOST_GPUS)]
     model: str
     memory_mib: Count
 

@@ -26,6 +26,10 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {N1: node().replace("count: 8", "count: -1")},
         f"{N1}:3: gpus.count: want an integer >= 0, found -1",
     ),
+    "more_gpus_than_any_node_has": (
+        {N1: node().replace("count: 8", "count: 100000").replace("numa: [0, 0, 0, 0, 1, 1, 1, 1]", "numa: []")},
+        f"{N1}:3: gpus.count: want at most 1024, found 100000",
+    ),
     "no_memory": (
         {N1: node().replace(", memory_mib: 81920", "")},
         f"{N1}:3: gpus.memory_mib: want an integer >= 1, found nothing",
