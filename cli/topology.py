@@ -2,6 +2,7 @@
 
 import json
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +35,9 @@ def topology(
 
 
 def _read(file: str) -> str:
+    """Its text; a file that PowerShell wrote is UTF-16 and begins with the mark that says so."""
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    return raw.decode("utf-8", errors="replace")
+    return raw.decode("utf-16" if raw[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8", errors="replace")
 
 
 def _show(found: Topology, console: Console) -> None:

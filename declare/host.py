@@ -7,6 +7,7 @@ from declare.located import Located
 from declare.merge import merge
 from declare.nodes import NodeFile, absolute
 from declare.problem import DeclarationError
+from declare.reader import bytes_of
 from declare.validate import build
 from fleet.nodes.host import HostDeclaration
 
@@ -34,7 +35,7 @@ def read_keys(host: HostDeclaration) -> dict[str, str]:
     keys = {}
     for name, source in host.apt.items():
         try:
-            data = Path(source.key).read_bytes()
+            data = bytes_of(Path(source.key))
         except OSError as error:
             raise DeclarationError(
                 [f"host.apt.{name}.key: want the key that signs it, found {source.key}: {error.strerror}"]

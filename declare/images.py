@@ -6,6 +6,7 @@ from pathlib import Path
 from declare.located import Located, Origin, locate
 from declare.nodes import absolute
 from declare.problem import found, line, unknown
+from declare.reader import bytes_of
 from fleet.values import DIGEST
 
 _NO_DIGEST = "sha256:" + "0" * 64
@@ -58,7 +59,7 @@ def _read_digest(pointer: Located, project: Path, problems: list[str]) -> Locate
         return None
     path = Path(str(absolute(pointer, pointer.origin.file.parent).value))
     try:
-        text = path.read_text(encoding="ascii").strip()
+        text = bytes_of(path).decode("ascii").strip()
     except OSError as error:
         problems.append(line(pointer.origin, f"a digest in {path}", f"{error.strerror}; {_remedy(path, project)}"))
         return None

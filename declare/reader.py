@@ -1,5 +1,6 @@
 """YAML and JSON files with positions. Scalars follow the YAML 1.2 core schema, so that `on` and `1:30` stay text."""
 
+import errno
 import json
 import math
 import re
@@ -103,12 +104,17 @@ def _integer(text: str, base: int = 10) -> int:
     return int(text, base)
 
 
+def bytes_of(path: Path, pipe: bool = False) -> bytes:
+    """A file's bytes, or what comes out of a `pipe`. Raises OSError, also for what may have no end."""
+    if not pipe and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        raise OSError(errno.EINVAL, "a pipe, a socket or a device")
+    return path.read_bytes()
+
+
 def text_of(path: Path, pipe: bool = False) -> str:
     """A file's text, or what comes out of a `pipe`. Raises DeclarationError: no file, unreadable, not UTF-8."""
     try:
-        if not pipe and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise DeclarationError([line(Origin(file=path), "a file", "a pipe, a socket or a device")])
-        data = path.read_bytes()
+        data = bytes_of(path, pipe)
     except OSError as error:
         reason = error.strerror or str(error)
         raise DeclarationError([line(Origin(file=path), "a readable file", reason)]) from None

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from declare.located import shown
+from declare.located import Origin, shown
 from declare.problem import LONGEST_SHOWN, DeclarationError, line, nearest
 from declare.reader import read_yaml, text_of
 from fleet.frozen import Frozen
@@ -79,6 +79,9 @@ def find_site(fleet: str | None, project: Path) -> Site:
     own = folder / "group_data"
     root = folder.parent.parent if folder.parent.name == "inventory" else folder
     group_data = own if own.is_dir() else root / "group_data"
+    for there in (own, group_data):  # taken for none it would leave every node without a service
+        if os.path.lexists(there) and not there.is_dir():
+            raise DeclarationError([line(Origin(file=there), "a folder of group data", "something else")])
     return Site(
         name=f"{folder.name} as recorded in {recordings.name}" if recordings else folder.name,
         recordings=recordings,

@@ -4,7 +4,7 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from fleet.delivery.source import ArchiveDeclaration, CheckpointDeclaration, DeliveryPolicy
 from fleet.engines.patch import Patch
@@ -257,7 +257,7 @@ class Waiver(Frozen):
     """One gate that the owner lets pass although it fails, and why. Printed as a warning every time."""
 
     gate: str
-    reason: Annotated[str, Field(min_length=8)]
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=8)]
     nodes: tuple[str, ...] = ()
     """Empty: every node."""
     services: tuple[str, ...] = ()

@@ -6,13 +6,13 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from fleet.frozen import Frozen
-from fleet.values import WEEK, Count, Integer, Number, Seconds, at_most
+from fleet.values import WEEK, Count, Integer, Number, Seconds, Word, at_most
 
 
 class Hook(Frozen):
     """A command of the owner: words, not a shell line. `{node}`, `{service}`, `{address}`, `{port}` are filled in."""
 
-    command: tuple[str, ...] = Field(min_length=1)
+    command: tuple[Word, ...] = Field(min_length=1)
     on: Literal["controller", "node"] = "controller"
 
 

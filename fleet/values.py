@@ -53,7 +53,8 @@ NodeName = Annotated[str, _matching(NODE_NAME, "a node name: letters, digits, do
 EnvName = Annotated[str, _matching(ENV_NAME, "an environment variable's name")]
 Digest = Annotated[str, _matching(DIGEST, "a digest: sha256: and 64 hex digits")]
 Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
-AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f]*"), "an absolute path")]
+AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f:]*"), "an absolute path without a colon")]
+"""Of what a container sees: podman and docker take a colon in --volume for the end of the path."""
 Address = Annotated[str, _matching(re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_%-]*"), "a host name or an IP address")]
 PatchName = Annotated[str, _matching(PATCH_NAME, "a patch's name: small letters, digits, dashes")]
 Integer = Annotated[int, Field(strict=True)]

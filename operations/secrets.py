@@ -4,6 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from declare.reader import bytes_of
 from fleet.declaration import SecretReference, ServiceDeclaration
 from fleet.releases.systemd import QuotingError, environment_line
 
@@ -21,11 +22,12 @@ def _read(service: str, name: str, reference: SecretReference) -> str:
             )
         return value
     try:
-        return Path(str(reference.file)).expanduser().read_text().rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SecretError(
-            f"secret {name} of {service}: want a readable text file {reference.file}, found {error}"
-        ) from None
+        return bytes_of(Path(str(reference.file)).expanduser()).decode().replace("\r\n", "\n").rstrip("\n")
+    except OSError as error:
+        found = error.strerror or str(error)
+    except UnicodeDecodeError:  # its text shows a byte
+        found = "bytes that are no text"
+    raise SecretError(f"secret {name} of {service}: want a readable text file {reference.file}, found {found}")
 
 
 def resolve(service: ServiceDeclaration) -> dict[str, str]:

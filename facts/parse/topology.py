@@ -19,6 +19,7 @@ __all__ = ["TopologyError", "parse_topology"]
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\[[0-9;]*m")
 """Escape sequences; colours also where a copy has lost the escape character."""
 _DEVICE = r"(?:GPU|NPU)"
+_NAME = rf"{_DEVICE}[0-9]+"
 _ROW = re.compile(rf"\s*{_DEVICE}([0-9]{{1,4}})(?=\s|$)")
 _NIC_ROW = re.compile(r"\s*(?:NIC\d+|mlx\w+)\s")
 _CELL = re.compile(r"[ \t]*(?:(NV[1-9][0-9]?+)(?![\d,-])|(X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|HCCS_SW|HCCS|SIO)(?![a-z_]))")
@@ -31,6 +32,8 @@ _COLUMNS = {
     affinity.NUMA: re.compile(r"NUMA\s+Affinity"),
     affinity.GPU_NUMA: re.compile(r"GPU\s+NUMA\s+ID"),
 }
+_COMMAND = re.compile(r"[$#%>]\s*(?:\S*/)?nvidia-smi\s+topo\s+(?:-m|--matrix)\s*")
+"""A shell's prompt with the command, at the end of a line. What stands before it is no answer of the tool."""
 _PATHS_ONLY = re.compile(r"\btopo\s+(?:-mp|--matrix_pci)\b")
 _MOST_NVLINKS = 18
 """No GPU has more NVLinks than this (NVLink 4 and 5: Hopper, Blackwell)."""
@@ -85,7 +88,8 @@ def _refuse_complaints(lines: Sequence[str]) -> None:
     for number, line in enumerate(lines, 1):
         if _PATHS_ONLY.search(line):
             raise TopologyError(f"line {number}: `topo -mp` shows PCIe paths only and never NVLink; want `topo -m`")
-        if sounds_like_trouble(line):
+        asked = _COMMAND.search(line)
+        if sounds_like_trouble(line) and not (asked and asked.end() == len(line)):
             raise TopologyError(f"line {number}: the tool complains: {quoted(line)}")
 
 
@@ -97,16 +101,20 @@ def _refuse_paths_only(lines: Sequence[str], links: Sequence[Sequence[str]]) -> 
 
 
 def _header(line: str) -> _Header | None:
-    """The line that names the columns: GPU0 first, then GPUs in order, NICs, affinities; None if it is none."""
+    """The line that names the columns: GPU0 first, then GPUs in order, NICs, affinities; None if it is none.
+
+    One that names GPUs in another order is refused: its rows would be taken for those of other GPUs.
+    """
     names = re.split("|".join(column.pattern for column in _COLUMNS.values()), line)[0]
     devices = [name for word in names.split() for name in _GLUED_NAMES.split(word)]
-    if not devices or not re.fullmatch(rf"{_DEVICE}0", devices[0]):
+    first, second = (*devices[:2], "", "")[:2]
+    if not re.fullmatch(rf"{_DEVICE}0", first) and not all(re.fullmatch(_NAME, name) for name in (first, second)):
         return None
-    if SELF in devices or _CELL.fullmatch(devices[1] if len(devices) > 1 else ""):
+    if SELF in devices or _CELL.fullmatch(second):
         return None
     if _ROW.fullmatch(line) and not line[:1].isspace():
         return None
-    gpus = [name for name in devices if re.fullmatch(rf"{_DEVICE}[0-9]+", name)]
+    gpus = [name for name in devices if re.fullmatch(_NAME, name)]
     if devices[: len(gpus)] != [f"{devices[0][:3]}{i}" for i in range(len(gpus))]:
         raise TopologyError(f"want GPU0, GPU1, ... without a gap and before the NICs, found the header {quoted(line)}")
     places = {name: match.start() for name, column in _COLUMNS.items() if (match := column.search(line))}

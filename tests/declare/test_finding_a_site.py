@@ -55,6 +55,15 @@ def test_a_closed_folder_of_group_data_is_no_fleet_without_services(tmp_path: Pa
     assert told.endswith("nowhere: want a folder that can be read, found No such file or directory")
 
 
+@pytest.mark.parametrize("place", ["group_data", "inventory/prod/group_data"])
+def test_a_file_in_the_place_of_group_data_is_no_fleet_without_services(tmp_path: Path, place: str) -> None:
+    (tmp_path / "inventory/prod").mkdir(parents=True)
+    (tmp_path / "inventory/prod/n1.yaml").write_text(node())
+    (tmp_path / place).write_text("../elsewhere\n")  # what a link becomes where git has none
+    with pytest.raises(DeclarationError, match=rf"{place}: want a folder of group data, found something else"):
+        find_site(str(tmp_path / "inventory/prod"), PROJECT)
+
+
 def test_group_data_inside_of_the_fleet_wins_over_that_of_the_site(write_site: WriteSite) -> None:
     fleet = write_site({"inventory/prod/group_data/all.yaml": ALL})
     site = find_site(str(fleet), PROJECT)

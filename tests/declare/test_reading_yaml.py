@@ -55,7 +55,7 @@ def test_a_malformed_file_is_refused_with_its_line(tmp_path: Path, content: str 
 @pytest.mark.parametrize("read", [read_yaml, read_json])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, read: Callable[[Path], Located]) -> None:
     os.mkfifo(tmp_path / "n1.yaml")
-    with pytest.raises(DeclarationError, match=r"n1\.yaml: want a file, found a pipe, a socket or a device"):
+    with pytest.raises(DeclarationError, match=r"n1\.yaml: want a readable file, found a pipe, a socket or a device"):
         read(tmp_path / "n1.yaml")
 
 

@@ -33,6 +33,10 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {EVERYONE: ALL + "waivers: [{gate: numa}]\n"},
         f"{EVERYONE}:4: waivers[0].reason: want text of at least 8 characters, found nothing",
     ),
+    "a_waiver_with_blanks_for_a_reason": (
+        {EVERYONE: ALL + 'waivers: [{gate: numa, reason: "           "}]\n'},
+        f"{EVERYONE}:4: waivers[0].reason: want text of at least 8 characters, found",
+    ),
     "a_waiver_with_half_a_reason": (
         {EVERYONE: ALL + "waivers: [{gate: numa, reason: so}]\n"},
         f'{EVERYONE}:4: waivers[0].reason: want text of at least 8 characters, found "so"',

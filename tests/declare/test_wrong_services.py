@@ -1,6 +1,8 @@
 """Mistakes in the services of group data."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from declared_sites import ALL, DIGEST, GLM, node, one_line
@@ -161,11 +163,29 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {EVERYONE: ALL.replace(f'digest: "{DIGEST}"', "digest_file: ../build/digest"), "build/digest": "latest\n"},
         f"{EVERYONE}:2: images.engine.digest_file: want a digest (sha256: and 64 hex digits) in ",
     ),
+    "a_model_in_a_folder_with_a_colon": (
+        {GROUP: GLM.replace("/srv/glm", "/srv/glm:fp8")},
+        f"{GROUP}:3: services.glm.model: want an absolute path without a colon",
+    ),
+    "a_mount_with_a_colon": (
+        {GROUP: GLM + '    mounts: [{source: /srv, target: "/data:rw"}]\n'},
+        f"{GROUP}:5: services.glm.mounts[0].target: want an absolute path without a colon",
+    ),
+    "a_hook_that_no_program_can_be_called_with": (
+        {GROUP: GLM + '    policy: {drain: {command: [echo, "a\\0b"]}}\n'},
+        f"{GROUP}:5: services.glm.policy.drain.command[1]: want text without NUL bytes",
+    ),
     "both_digests": (
         {EVERYONE: ALL.replace("digest:", "digest_file: x, digest:")},
         f"{EVERYONE}:2: images.engine.digest_file: want either digest or digest_file, found both",
     ),
 }
+
+
+def test_a_digest_file_that_is_a_pipe_is_refused_and_not_waited_for(refusal: Refusal, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "digest")
+    files: Files = {EVERYONE: ALL.replace(f'digest: "{DIGEST}"', f"digest_file: {tmp_path / 'digest'}")}
+    assert "found a pipe, a socket or a device" in one_line(refusal(files))
 
 
 @pytest.mark.parametrize(("files", "said"), MISTAKES.values(), ids=MISTAKES)

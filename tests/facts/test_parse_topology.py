@@ -53,6 +53,11 @@ def test_two_gpus_on_two_numa_nodes() -> None:
         pytest.param(PAIR + ROW0.replace("PIX", "NV4") + ROW1, "PCIe path to each NIC", id="nvlink_to_a_nic"),
         pytest.param(PAIR + "GPU0\tNV4\t X \tPIX\n" + ROW1, "diagonal", id="x_off_the_diagonal"),
         pytest.param(PAIR.replace("GPU1", "GPU2") + ROW0 + ROW1, "without a gap", id="gap_in_the_header"),
+        pytest.param(
+            PAIR.replace("GPU0\tGPU1", "GPU1\tGPU0") + ROW0 + ROW1,
+            "found the header 'GPU1 GPU0",
+            id="header_out_of_order",
+        ),
         pytest.param(ROW0 + ROW1, "GPUs may be missing", id="no_header_and_columns_that_may_be_gpus"),
         pytest.param("$ nvidia-smi topo -mp\n" + PAIR + ROW0 + ROW1, "topo -mp", id="paths_only_by_command"),
         pytest.param(
@@ -69,6 +74,12 @@ def test_two_gpus_on_two_numa_nodes() -> None:
 )
 def test_a_text_that_cannot_be_trusted_is_refused_with_the_reason(text: str, reason: str) -> None:
     assert reason in refused(text)
+
+
+@pytest.mark.parametrize("prompt", ["root@failover:/lost+found# ", "me@error1 ~ % /usr/bin/"])
+def test_a_prompt_that_sounds_like_trouble_is_no_complaint_of_the_tool(prompt: str) -> None:
+    assert parse_topology(f"{prompt}nvidia-smi topo -m\n" + PAIR + ROW0 + ROW1).islands == ((0, 1),)
+    assert "complains" in refused("timeout: failed to run nvidia-smi topo -m\n" + PAIR + ROW0 + ROW1)
 
 
 def test_rows_without_a_header_are_whole_where_every_column_has_its_row() -> None:
