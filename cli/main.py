@@ -42,15 +42,15 @@ Data = Annotated[
 ]
 
 
-def _invocation(fleet: str | None, data: list[str] | None) -> Any:
-    """The declared fleet with overrides; exit 1 with file, line, field where the declaration is wrong."""
+def _invocation(fleet: str | None, data: list[str] | None, about: str | None = None) -> Any:
+    """The declared fleet with overrides, `about` one service or all; exit 1 with file, line, field of a mistake."""
     from declare.invocation import for_command
     from declare.problem import DeclarationError
 
     if fleet is None:  # typer takes an empty variable for none, and another fleet than was meant would be acted on
         fleet = os.environ.get("FLEET")
     try:
-        return for_command(fleet, data or [])
+        return for_command(fleet, data or [], about)
     except DeclarationError as error:
         fail(str(error))
 
@@ -70,7 +70,7 @@ def cmd(
     """Print the exact command and env of a service, after all gates. Starts nothing."""
     from cli import command
 
-    invocation = _invocation(fleet, data)
+    invocation = _invocation(fleet, data, service)
     if check is not None:
         command.check(invocation, service, node, check, as_json)
     else:
@@ -84,7 +84,7 @@ def start(
     """Start the release that lies on the nodes, after all gates."""
     from cli import service as services
 
-    services.start(_invocation(fleet, data), service, node, as_json)
+    services.start(_invocation(fleet, data, service), service, node, as_json)
 
 
 @app.command()

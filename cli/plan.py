@@ -142,7 +142,7 @@ def ask(
     from declare.problem import DeclarationError
 
     try:
-        invocation = for_command(fleet if fleet is not None else os.environ.get("FLEET"), data or [])
+        invocation = for_command(fleet if fleet is not None else os.environ.get("FLEET"), data or [], service)
     except DeclarationError as error:
         fail(str(error))
     return of_service(invocation, service, node, config)

@@ -52,7 +52,7 @@ def upgrade(
     if write is not None and write.exists():
         fail(f"--write: want a file that is not there yet, found {write}")
     try:
-        invocation = for_command(fleet if fleet is not None else os.environ.get("FLEET"), data or [])
+        invocation = for_command(fleet if fleet is not None else os.environ.get("FLEET"), data or [], service)
     except DeclarationError as error:
         fail(str(error))
     nodes = placed(invocation.fleet, service, node)

@@ -7,7 +7,7 @@ from typing import Any
 
 from declare.guard import has_terminal, refused_data, refused_options, selected
 from declare.load import load_fleet
-from declare.override import Overrides, parsed, read_overrides
+from declare.override import Overrides, as_typed, read_overrides
 from declare.problem import DeclarationError
 from declare.site import Site, find_site
 from declare.spans import cut_spans
@@ -45,13 +45,13 @@ def current() -> Invocation:
     return _current
 
 
-def for_command(fleet: str | None, data: Iterable[str] = ()) -> Invocation:
-    """A run of our own commands, with `--data` as typed. Raises DeclarationError."""
+def for_command(fleet: str | None, data: Iterable[str] = (), about: str | None = None) -> Invocation:
+    """A run of our own commands, with `--data` as typed, `about` one service or all. Raises DeclarationError."""
     words = list(data)
     wrong = refused_data(words)
     if wrong:
         raise DeclarationError(wrong)
-    return _invocation(fleet, words)
+    return _invocation(fleet, words, about=about)
 
 
 def enter(fleet: str | None, options: Mapping[str, Any]) -> Invocation:
@@ -67,12 +67,16 @@ def enter(fleet: str | None, options: Mapping[str, Any]) -> Invocation:
     return _current
 
 
-def _invocation(fleet: str | None, data: Iterable[str], options: Mapping[str, Any] | None = None) -> Invocation:
+def _invocation(
+    fleet: str | None, data: Iterable[str], options: Mapping[str, Any] | None = None, about: str | None = None
+) -> Invocation:
     options = options or {}
-    values = {name: parsed(value) for name, _, value in (word.partition("=") for word in data)}
+    values = as_typed(data)
     site = find_site(fleet, PROJECT)
-    loaded = load_fleet(site, values)
+    loaded = load_fleet(site, values, about)
+    overrides = read_overrides(values, [])
     nodes, wrong = _selected(loaded, options)
+    wrong += overrides.about(about).unclear(own for name in nodes for own in loaded.placement(name).services)
     if _by_service(options):
         wrong += cut_spans(loaded.placements, nodes)
     if wrong:
@@ -80,7 +84,7 @@ def _invocation(fleet: str | None, data: Iterable[str], options: Mapping[str, An
     return Invocation(
         site=site,
         fleet=loaded,
-        overrides=read_overrides(values, []),
+        overrides=overrides,
         nodes=tuple(nodes),
         dry=bool(options.get("dry")),
         diff=bool(options.get("diff")),

@@ -23,8 +23,10 @@ from fleet.delivery.source import DeliveryPolicy
 from fleet.policy import RolloutPolicy
 
 
-def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
+def load_fleet(site: Site, data: Mapping[str, object] | None = None, about: str | None = None) -> Fleet:
     """The fleet as declared, with the overrides of one run (`--data`, as pyinfra parsed it) laid over it.
+
+    `about`: settings of services are for this one, where `--data` names none.
 
     Raises DeclarationError with every problem of every file; each of its lines names file, line, field, what was wanted
     and what was found. No node is contacted.
@@ -37,6 +39,7 @@ def load_fleet(site: Site, data: Mapping[str, object] | None = None) -> Fleet:
     named = _named_services(nodes.values(), groups.values())
     if overrides.service is not None and overrides.service not in named and not unread:
         problems.append(unknown(option("service"), overrides.service, named, "service"))
+    overrides = overrides.about(about)
     for group in groups.values():
         problems.extend(wrong_catalogue(group.section("images")))
     origins: Origins = {}

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from declare.located import Located, Origin, locate
 from declare.problem import found, line, unknown
 from declare.validate import build
-from fleet.declaration import Waiver
+from fleet.declaration import ServiceDeclaration, Waiver
 from fleet.frozen import Frozen
 from fleet.values import Count
 
@@ -65,6 +65,7 @@ NAMES = (
 )
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
 LISTS = ("proof", "batches", "probes", "nodes")
+TEXTS = ("engine", "image_digest", "kv_cache_dtype", "model", "service")
 CONNECTION_REFUSED = {
     "ssh_hostname": "the address in NODE.yaml: one address for a whole fleet would make all nodes one",
     "ssh_strict_host_key_checking": "host keys that are always checked",
@@ -110,6 +111,10 @@ class Overrides(OfOneRun):
     delivery: dict[str, Any] = {}
     waivers: tuple[Waiver, ...] = ()
 
+    def about(self, service: str | None) -> "Overrides":
+        """The same for a command about one service, unless `--data` names one. Its waivers may be of nodes too."""
+        return self if self.service is not None else self.model_copy(update={"service": service})
+
     def rollout_layer(self) -> Located:
         """The last layer of the rollout's policy."""
         return Located({name: _given(name, value) for name, value in self.rollout.items()}, Origin())
@@ -135,15 +140,29 @@ class Overrides(OfOneRun):
             layer = layer.with_entry(outer[0], section.with_entry(field, given))
         return layer
 
-    def ambiguous(self, name: str, service: Located) -> list[str]:
-        """A partition or device order alone does not say how wide TP is where the layout is "auto"."""
-        layout = service.get("layout")
-        given = [setting for setting in LAYOUT if setting in self.settings]
-        concerned = self.service in (None, name) and (layout is None or layout.value == "auto")
-        if not concerned or set(given) & {"tp", "pp", "dp"}:
-            return []
-        want = f'tp or pp beside it, or service=NAME, since the layout of {name} is "auto"'
-        return [line(option(setting), want, f"{setting} alone") for setting in given]
+    @property
+    def without_sizes(self) -> tuple[str, ...]:
+        """Settings of a layout that do not say how wide TP is, where none does: they fit no layout that is "auto"."""
+        given = tuple(setting for setting in LAYOUT if setting in self.settings)
+        return () if set(given) & {"tp", "pp", "dp"} else given
+
+    def unclear(self, services: Iterable[ServiceDeclaration]) -> list[str]:
+        """What such settings lack, for services of this run as they were built: without these settings."""
+        names = {
+            service.name for service in services if service.layout == "auto" and self.service in (None, service.name)
+        }
+        way = "tp or pp beside it" if self.service else "tp or pp beside it, or service=NAME"
+        return [
+            line(option(setting), f'{way}, since the layout of {name} is "auto"', f"{setting} alone")
+            for name in sorted(names)
+            for setting in self.without_sizes
+        ]
+
+
+def as_typed(words: Iterable[str]) -> dict[str, object]:
+    """NAME=VALUE words by name. What is a text is not read as a number: engine 0.30 is not 0.3."""
+    pairs = (word.partition("=") for word in words)
+    return {name: value if name in TEXTS else parsed(value) for name, _, value in pairs}
 
 
 def parsed(word: str) -> object:

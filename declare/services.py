@@ -41,8 +41,11 @@ def services_of(
         if merged is None:
             continue
         merged = from_catalogue(merged, catalogue, problems)
-        problems.extend(overrides.ambiguous(name, merged))
-        merged = merge([merged, overrides.service_layer(name)]) or merged
+        layer = overrides.service_layer(name)
+        layout = merged.get("layout")
+        if overrides.without_sizes and (layout is None or layout.value == "auto"):
+            layer = layer.without("layout")  # for its own nodes `Overrides.unclear` tells it
+        merged = merge([merged, layer]) or merged
         merged = _with_absolute_paths(with_digest(merged, site.project, problems))
         merged = with_sources(merged, nodes, problems)
         built = build(ServiceDeclaration, merged, problems, name=name)

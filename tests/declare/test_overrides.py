@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from declared_sites import GLM, PROJECT, node
 
-from declare.invocation import for_command
+from declare.invocation import enter, for_command
 from declare.load import load_fleet
 from declare.override import NAMES, parsed, read_overrides
 from declare.problem import DeclarationError
@@ -122,6 +122,27 @@ def test_a_size_makes_auto_explicit_and_leaves_the_others_at_one(load: Load) -> 
     assert setting(load("service=qwen", "tp=8"), "layout", "n2") == LayoutDeclaration(tp=8, pp=1, dp=1)
 
 
+def test_a_partition_alone_is_for_the_service_that_the_command_is_about(write_site: WriteSite) -> None:
+    fleet = write_site({"inventory/prod/n2.yaml": node(2, "auto"), "group_data/auto.yaml": AUTO})
+    words = ["partition=41,37", "max_model_len=8192", "waive=numa: a known fault of that board"]
+    loaded = for_command(str(fleet), words, about="glm").fleet
+    assert setting(loaded, "layout") == LayoutDeclaration(tp=4, pp=2, partition=(41, 37))
+    assert (setting(loaded, "layout", "n2"), setting(loaded, "max_model_len", "n2")) == ("auto", 4096)
+    assert loaded.waivers[0].services == (), "a gate of the node fails for no service"
+
+
+def test_a_partition_alone_is_for_the_nodes_of_the_run(write_site: WriteSite) -> None:
+    fleet = write_site({"inventory/prod/n2.yaml": node(2, "auto"), "group_data/auto.yaml": AUTO})
+    loaded = enter(str(fleet), {"data": ("partition=41,37",), "limit": ("n1",), "dry": True}).fleet
+    assert setting(loaded, "layout.partition") == (41, 37)
+    with pytest.raises(DeclarationError, match='layout of qwen is "auto"'):
+        enter(str(fleet), {"data": ("partition=41,37",), "limit": ("n2",), "dry": True})
+
+
+def test_a_version_is_what_was_typed_and_no_number(load: Load) -> None:
+    assert setting(load("engine=0.30"), "image.engine") == "0.30"
+
+
 def test_one_stage_keeps_the_partition_so_that_the_gate_can_warn(load: Load) -> None:
     layout = setting(load("service=glm", "tp=8", "pp=1"), "layout")
     assert layout == LayoutDeclaration(tp=8, pp=1, partition=(42, 36))
@@ -160,7 +181,13 @@ WRONG = [
         ["partition=41,37"],
         '--data partition: want tp or pp beside it, or service=NAME, since the layout of qwen is "auto"',
     ),
-    (["engine=0.30"], "--data engine: want text, found 0.3; put it in quotes"),
+    (
+        ["service=qwen", "partition=41,37"],
+        '--data partition: want tp or pp beside it, since the layout of qwen is "auto"',
+    ),
+    (["engine=latest"], "--data engine: want an engine version such as 0.30.0"),
+    (["engine=0.30-"], "--data engine: want an engine version such as 0.30.0"),
+    (["model=null"], "--data model: want an absolute path"),
     (["image_digest=latest"], "--data image_digest: want a digest: sha256: and 64 hex digits"),
     (["model=org/name"], "--data model: want an absolute path"),
     (["hf_overrides={bad"], '--data hf_overrides: want a mapping, such as {"name": 1}, found "{bad"'),
