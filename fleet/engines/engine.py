@@ -16,6 +16,10 @@ ngram stays out although the check in the source of 0.32 no longer names it: nob
 """
 
 
+FIRST_WITHOUT_STRETCH = "0.30"
+"""Read in the source of 0.28 to 0.32 (`_get_and_verify_max_len`); 0.33 is taken to be as 0.32."""
+
+
 class Engine(Frozen):
     """Capabilities of one minor version of vLLM."""
 
@@ -26,6 +30,8 @@ class Engine(Frozen):
     """Speculative methods that the V2 model runner takes, of those that were shown to run on it."""
     numa_bind: bool
     """`--numa-bind` and `--numa-bind-nodes`."""
+    stretches_yarn: bool
+    """Multiplies a YaRN model's original length by its factor; later versions take the stated length as stretched."""
 
 
 @cache
@@ -54,6 +60,7 @@ def _engine(minor: str) -> Engine:
         # The engine turns deepseek_mtp and its like into mtp before it asks.
         v2_methods=tuple(one for one in SHOWN_ON_V2 if one in taken or (one.endswith("_mtp") and "mtp" in taken)),
         numa_bind=can["numa_bind"].value,
+        stretches_yarn=order(minor) < order(FIRST_WITHOUT_STRETCH),
     )
 
 

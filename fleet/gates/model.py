@@ -4,13 +4,14 @@ import json
 from functools import lru_cache
 
 from fleet.gate import gate
-from fleet.known import architecture_of, checkpoint_of, config_of
+from fleet.known import architecture_of, checkpoint_of, config_of, engine_for
 from fleet.layouts.question import Subject, subject_of
 from fleet.model.agreement import disagreement
 from fleet.plan import Plan
 from fleet.verdict import Finding
 
 ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+STRETCHED = "this engine takes it as what YaRN has stretched already"
 
 
 @gate(
@@ -65,7 +66,10 @@ def model_known(plan: Plan) -> Finding | None:
 )
 def max_model_len(plan: Plan) -> Finding | None:
     """max_model_len is no more than the model's positions. Unknown, or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1: a warning."""
-    most, wanted = architecture_of(plan).max_positions, plan.service.max_model_len
+    model, wanted = architecture_of(plan), plan.service.max_model_len
+    most = model.max_positions
+    if model.yarn_positions is not None and engine_for(plan).stretches_yarn:
+        most = model.yarn_positions
     if most is None:
         remedy = "see that the model was trained for this length"
         return Finding(
@@ -74,8 +78,14 @@ def max_model_len(plan: Plan) -> Finding | None:
     if wanted <= most:
         return None
     allowed = plan.service.env.get(ALLOW_LONGER, "").lower() in ("1", "true")
+    longer = model.yarn_positions is not None and model.yarn_positions >= wanted
     return Finding(
-        want=f"at most {most} tokens", got=f"{wanted}{f' with {ALLOW_LONGER}=1' if allowed else ''}", warning=allowed
+        want=f"at most {most} tokens",
+        got=f"{wanted}{f' with {ALLOW_LONGER}=1' if allowed else ''}",
+        remedy=f"set max_position_embeddings to {model.yarn_positions} in hf_overrides too: {STRETCHED}"
+        if longer
+        else None,
+        warning=allowed,
     )
 
 

@@ -37,6 +37,8 @@ class Architecture(Frozen):
     kv_heads: int | None = None
     hidden_size: int | None = None
     max_positions: int | None = None
+    yarn_positions: int | None = None
+    """What an engine before 0.30 takes for it where the rope is YaRN; None where it is not."""
     mtp_layers: int = 0
     index_sharing: IndexSharing | None = None
     """As the engine will run it, `hf_overrides` included: decides which layers a cut orphans."""
@@ -61,37 +63,55 @@ def _optional(config: dict[str, Any], name: str) -> int | None:
     return _positive(config, name) if config.get(name) is not None else None
 
 
-def _max_positions(config: dict[str, Any]) -> int | None:
-    """Longest context in tokens that the engine serves (vLLM, ModelConfig). Gemma 3 states it stretched already."""
+YARN = ("yarn", "telechat3-yarn", "deepseek_yarn", "deepseek_llama_scaling")
+LENGTHS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+
+
+def _max_positions(config: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Longest context in tokens that the engine serves; what it was for engines before 0.30, where that differs.
+
+    From 0.30 on the stated length is that which YaRN has stretched already; before, the original one was stretched
+    (vLLM, `_get_and_verify_max_len`, read in 0.28 to 0.32). Gemma 3 always states it stretched.
+    """
     stretched = stretched_positions(config)
-    if stretched is not None and "gemma3" in str(config.get("model_type")):
-        return stretched_positions({**config, "rope_scaling": None, "rope_parameters": None})
-    return stretched
+    kind = _scaling(config).get("rope_type", _scaling(config).get("type"))
+    if stretched is None or "gemma3" in str(config.get("model_type")):
+        return _stated(config), None
+    return (_stated(config), stretched) if kind in YARN else (stretched, None)
+
+
+def _stated(config: dict[str, Any]) -> int | None:
+    """The smallest length that is stated, or `model_max_length` (vLLM, `derive_max_model_len_and_key`)."""
+    stated = [value for name in LENGTHS if (value := _optional(config, name)) is not None]
+    return _optional(config, "model_max_length") or min(stated, default=None)
+
+
+def _scaling(config: dict[str, Any]) -> dict[str, Any]:
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if not isinstance(scaling, dict):
+        raise ArchitectureError(f"config.json: rope_scaling: want a mapping, found {scaling!r:.60}")
+    return scaling
 
 
 def stretched_positions(config: dict[str, Any]) -> int | None:
     """Rows of the rotary tables: YaRN stretches the original length, other kinds the stated one."""
-    stated = [
-        value
-        for name in (
-            "max_position_embeddings",
-            "n_positions",
-            "max_seq_len",
-            "seq_length",
-            "model_max_length",
-        )
-        if (value := _optional(config, name)) is not None
-    ]
-    if not stated:
+    stated, scaling = _stated(config), _scaling(config)
+    if stated is None:
         return None
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    if not isinstance(scaling, dict):
-        raise ArchitectureError(f"config.json: rope_scaling: want a mapping, found {scaling!r:.60}")
     kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor")
     if not isinstance(factor, int | float) or kind in (None, "default", "su", "longrope", "llama3"):
-        return min(stated)
-    original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
-    stretched = (original if isinstance(original, int) else min(stated)) * factor
+        return stated
+    original = scaling.get("original_max_position_embeddings") if kind in YARN[:2] else None
+    stretched = (original if isinstance(original, int) else stated) * factor
     if not 0 < stretched < 2**53:  # NaN is not either
         raise ArchitectureError(
             f"config.json: rope_scaling.factor: want a stretch of the context, found {factor!r:.60}"
@@ -150,13 +170,15 @@ def read_architecture(config: dict[str, Any], hf_overrides: dict[str, Any] | Non
     Raises ArchitectureError with the field's name.
     """
     model = laid_over(config, hf_overrides or {})
+    positions, before = _max_positions(model)
     return Architecture(
         model_type=str(model.get("model_type", "unknown")),
         layers=_layers(_positive(model, "num_hidden_layers"), "num_hidden_layers"),
         attention_heads=_positive(model, "num_attention_heads"),
         kv_heads=_optional(model, "num_key_value_heads"),
         hidden_size=_optional(model, "hidden_size"),
-        max_positions=_max_positions(model),
+        max_positions=positions,
+        yarn_positions=before,
         mtp_layers=_mtp_layers(model),
         index_sharing=_index_sharing(model),
         shipped_sharing=_index_sharing(_language_model(config)),

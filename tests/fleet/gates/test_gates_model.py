@@ -6,7 +6,7 @@ import pytest
 
 from fleet.gate import FleetView
 from fleet.nodes.node import ModelFolder
-from tests.fleet.builders import GLM, MODEL, ask, checkpoint, facts, fails, fleet_with, passes, warns
+from tests.fleet.builders import GLM, MODEL, ask, checkpoint, facts, fails, fleet_with, passes, service, warns
 
 
 def told(**folder: Any) -> FleetView:
@@ -44,6 +44,30 @@ def test_a_model_that_could_not_be_read_is_unknown() -> None:
 )
 def test_a_config_that_makes_no_sense_is_named_by_its_field(change: dict[str, Any], text: str) -> None:
     fails("model-known", fleet_with(config=GLM | change), text)
+
+
+def stretched(engine: str, **more: Any) -> FleetView:
+    """A model of 32768 positions that the owner stretches fourfold."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+    config = {**GLM, "max_position_embeddings": 32_768}
+    image = service().image.model_copy(update={"engine": engine})
+    return fleet_with(config=config, image=image, max_model_len=131_072, hf_overrides={"rope_scaling": yarn, **more})
+
+
+@pytest.mark.parametrize("engine", ["0.28.0", "0.29.0"])
+def test_an_engine_that_stretches_what_yarn_stretches_takes_the_longer_context(engine: str) -> None:
+    passes("max-model-len", stretched(engine))
+
+
+@pytest.mark.parametrize("engine", ["0.30.0", "0.32.0"])
+def test_from_0_30_on_the_longer_context_must_be_stated_too(engine: str) -> None:
+    told = ("at most 32768 tokens, found 131072", "set max_position_embeddings to 131072 in hf_overrides too")
+    fails("max-model-len", stretched(engine), *told)
+    passes("max-model-len", stretched(engine, max_position_embeddings=131_072))
+
+
+def test_an_engine_that_nobody_knows_decides_nothing_of_yarn() -> None:
+    fails("max-model-len", stretched("0.99.0"))
 
 
 def test_the_length_fits_the_model() -> None:

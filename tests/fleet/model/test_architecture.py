@@ -88,8 +88,9 @@ def test_an_override_of_one_nested_field_keeps_the_others() -> None:
 @pytest.mark.parametrize(
     ("scaling", "positions"),
     [
-        ({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32_768}, 131_072),
-        ({"rope_type": "yarn", "factor": 4}, 524_288),
+        ({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16_384}, 131_072),
+        ({"rope_type": "yarn", "factor": 4}, 131_072),
+        ({"rope_type": "dynamic", "factor": 2.0}, 262_144),
         ({"type": "linear", "factor": 2.0}, 262_144),
         ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}, 131_072),
         ({"rope_type": "default"}, 131_072),
@@ -100,8 +101,24 @@ def test_the_longest_context_follows_the_kind_of_rope(scaling: object, positions
     assert read_architecture(LLAMA | {"rope_scaling": scaling}).max_positions == positions
 
 
-def test_the_smallest_stated_length_counts() -> None:
-    assert read_architecture(LLAMA | {"model_max_length": 8192}).max_positions == 8192
+@pytest.mark.parametrize(
+    ("scaling", "positions"),
+    [
+        ({"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16_384}, 65_536),
+        ({"type": "yarn", "factor": 4}, 524_288),
+        ({"rope_type": "deepseek_yarn", "factor": 2, "original_max_position_embeddings": 4096}, 262_144),
+        ({"type": "linear", "factor": 2.0}, None),
+    ],
+)
+def test_engines_before_0_30_stretched_what_yarn_stretches(scaling: object, positions: int | None) -> None:
+    assert read_architecture(LLAMA | {"rope_scaling": scaling}).yarn_positions == positions
+
+
+def test_the_smallest_stated_length_counts_or_the_one_that_the_model_says_of_itself() -> None:
+    assert read_architecture(LLAMA | {"seq_length": 8192}).max_positions == 8192
+    assert read_architecture(LLAMA | {"max_sequence_length": 4096}).max_positions == 4096
+    for length in (8192, 524_288):  # Command R states 8192 positions and serves 131072
+        assert read_architecture(LLAMA | {"model_max_length": length}).max_positions == length
     silent = {name: value for name, value in LLAMA.items() if name != "max_position_embeddings"}
     assert read_architecture(silent).max_positions is None
 
