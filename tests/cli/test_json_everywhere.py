@@ -53,9 +53,7 @@ def one_error(said: Said, told: str) -> None:
         ("patch list --fleet /nonexistent", "/nonexistent"),
         ("patch check image --patch nobody", "found nobody"),
         ("probe nothing --url http://127.0.0.1:9 --model m", "nothing"),
-        ("capture --fleet /nonexistent", "/nonexistent"),
         ("capture diff /nonexistent /nonexistent", "want a folder that `fleet capture` wrote"),
-        ("status --fleet /nonexistent", "/nonexistent"),
         ("ab verdict glm a1 --folder FOLDER", "want --data NAME=VALUE"),
         ("ab run glm a1 --folder FOLDER --data tp=2 --tpot-loss -1", "--tpot-loss: "),
         ("ab boot glm a1 --folder FOLDER --data tp=2", "want a control to compare with"),
@@ -78,6 +76,8 @@ def test_a_refusal_is_a_document_too(tmp_path: Path, words: str, told: str) -> N
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        ("status --fleet /nonexistent", "/nonexistent"),
+        ("capture --fleet /nonexistent", "/nonexistent"),
         ("start qwen", "want a release on h1, found none"),
         ("stop nothing", "want one that is declared or lies on"),
         ("wait nothing", "found 'nothing'"),
