@@ -16,6 +16,8 @@ OWN_FLAGS = {
     "--max-model-len": "max_model_len",
     "--kv-cache-dtype": "kv_cache_dtype",
     "--speculative-config": "speculative",
+    "--spec-method": "speculative",
+    "--spec-tokens": "speculative",
     "--gpu-memory-utilization": "gpu_memory_utilization",
     "--disable-custom-all-reduce": "disable_custom_all_reduce",
     "--numa-bind": "numa_bind",
@@ -28,6 +30,7 @@ OWN_FLAGS = {
     "--headless": "nodes",
     "--config": "the fields of the service",
 }
+DRAFT_MODEL = "--spec-model"
 OWN_ENV = {
     "VLLM_PP_LAYER_PARTITION": "layout.partition",
     "VLLM_USE_V2_MODEL_RUNNER": "v2_runner",
@@ -71,9 +74,11 @@ def set_once(plan: Plan) -> Finding | None:
     (`--speculative-config.method`), a `--no-` form and any unique prefix.
     """
     found = {}
+    # A draft model alone turns speculation on; beside the field it only names the model of that method.
+    fields = OWN_FLAGS if plan.speculative else {**OWN_FLAGS, DRAFT_MODEL: "speculative"}
     for flag in plan.service.flags:
         written = flag.partition(".")[0].replace("_", "-").replace("--no-", "--", 1)
-        own = next((field for name, field in OWN_FLAGS.items() if name.startswith(written)), None)
+        own = next((field for name, field in fields.items() if name.startswith(written)), None)
         if own:
             found[flag] = own
     names = (*plan.service.env, *plan.service.secrets)

@@ -2,6 +2,7 @@
 
 from fleet.engines.engine import first_with_speculation_under_pp
 from fleet.gate import gate
+from fleet.gates.engine import DRAFT_MODEL
 from fleet.known import architecture_of, engine_for, layout_of
 from fleet.plan import Plan
 from fleet.verdict import Finding
@@ -72,6 +73,24 @@ def runner(plan: Plan) -> Finding | None:
 def speculation_fallback(plan: Plan) -> list[Finding]:
     """Nothing was decided automatically that would surprise; what was is shown as a warning."""
     return [Finding(want="speculative decoding as auto prefers it", got=note, warning=True) for note in plan.notes]
+
+
+DRAFTS_BY_ITSELF = ("mtp", "dspark", "ngram", "ngram_gpu", "suffix", "extract_hidden_states")
+
+
+@gate(
+    "draft-model",
+    reads="speculative, flags",
+    remedy="name it (flags: {--spec-model: FOLDER}, and mounts), or use mtp, ngram or none",
+)
+def draft_model(plan: Plan) -> Finding | None:
+    """A method whose draft is a model of its own names it; else the engine refuses to start (SpeculativeConfig)."""
+    method = plan.speculative
+    if method is None or method.method in DRAFTS_BY_ITSELF or method.method.endswith("_mtp"):
+        return None
+    if any(DRAFT_MODEL.startswith(flag.replace("_", "-")) for flag in plan.service.flags):
+        return None
+    return Finding(want=f"the draft model of {method.method}", got=f"{method} without {DRAFT_MODEL}")
 
 
 @gate(

@@ -92,6 +92,18 @@ def test_a_method_on_an_unknown_engine_is_not_one_of_its_runner() -> None:
     fails("runner", engine("0.99.0", speculative="mtp"), "want a known engine version")
 
 
+@pytest.mark.parametrize("method", ["eagle", "eagle3", "medusa", "draft_model", "dflash"])
+def test_a_method_with_a_draft_model_of_its_own_names_it(method: str) -> None:
+    fails("draft-model", fleet_with(speculative=f"{method}:2"), f"found {method}:2 without --spec-model")
+    for flag in ("--spec-model", "--spec_model"):
+        passes("draft-model", fleet_with(speculative=f"{method}:2", flags={flag: "/srv/draft"}))
+
+
+@pytest.mark.parametrize("method", ["none", "auto", "mtp", "deepseek_mtp", "ngram", "ngram_gpu", "suffix", "dspark"])
+def test_a_method_that_drafts_by_itself_needs_no_model(method: str) -> None:
+    passes("draft-model", fleet_with(speculative=method))
+
+
 def test_mtp_needs_a_model_with_mtp_layers() -> None:
     passes("mtp-layers", fleet_with(speculative="mtp"))
     passes("mtp-layers", fleet_with(speculative="eagle3", config=LLAMA))
@@ -144,6 +156,8 @@ def test_an_image_that_is_not_there_holds_no_engine() -> None:
         ("--pipeline", "layout.pp"),
         ("--max-model-len", "max_model_len"),
         ("--speculative-config.method", "speculative"),
+        ("--spec-method", "speculative"),
+        ("--spec_tokens", "speculative"),
         ("--no-disable-custom-all-reduce", "disable_custom_all_reduce"),
         ("--hf_overrides.index_topk_freq", "hf_overrides"),
         ("--config", "the fields of the service"),
@@ -151,6 +165,12 @@ def test_an_image_that_is_not_there_holds_no_engine() -> None:
 )
 def test_a_flag_does_not_go_around_the_field_that_the_gates_read(flag: str, field: str) -> None:
     fails("set-once", fleet_with(flags={flag: 4}), f"{flag} (field: {field})")
+
+
+def test_a_draft_model_without_a_method_turns_on_speculation_that_no_gate_saw() -> None:
+    flags = {"--spec-model": "/srv/draft"}
+    fails("set-once", fleet_with(flags=flags, speculative="none"), "--spec-model (field: speculative)")
+    passes("set-once", fleet_with(flags=flags, speculative="eagle3:2"))
 
 
 @pytest.mark.parametrize("name", ["VLLM_PP_LAYER_PARTITION", "VLLM_USE_V2_MODEL_RUNNER", "CUDA_VISIBLE_DEVICES"])
