@@ -120,7 +120,8 @@ def _roll(turn: Turn, step: Step, began: float) -> bool:
     if why is None:
         why = _confirm(turn, step, evidence, running)
     if why is not None:
-        turn.keep(step, _undo(turn, step, why), why + cut_off(running), began)
+        status, now = _undo(turn, step, why)
+        turn.keep(step, status, f"{why}{cut_off(running)}; {now}", began)
         return False
     after = undrain(turn, step)
     if after:  # the next node's turn would take one more replica away
@@ -221,27 +222,31 @@ def _started(turn: Turn, step: Step, measured: dict[str, str]) -> dict[str, Any]
     return started.model_copy(update={"blocks": int(blocks) if blocks.isdecimal() else None}).model_dump(mode="json")
 
 
-def _undo(turn: Turn, step: Step, why: str) -> str:
-    """Put the proven release back and prove it. The status and, through the run's stop, the whole story."""
+def _undo(turn: Turn, step: Step, why: str) -> tuple[str, str]:
+    """Put the proven release back and prove it. The status, and what is true now; the run stops with both.
+
+    The run keeps one reason: of a second host, or of one that fails after Ctrl-C, only its own result tells.
+    """
     turn.say(step, f"FAILED: {why}; restoring what ran before")
     undone = turn.node("undo", step.service, why[:200], timeout_s=step.undo_s, show=True)
-    story = f"{step.node}/{step.service}: {why}"
+    status, now = _restored(turn, step, undone)
+    turn.rollout.stop(f"{step.node}/{step.service}: {why}; {now}")
+    return status, now
+
+
+def _restored(turn: Turn, step: Step, undone: Output) -> tuple[str, str]:
     if undone.reason is not None:
-        turn.rollout.stop(
-            f"{story}; the old release could NOT be restored from here: {undone.reason}; "
+        return "failed", (
+            f"the old release could NOT be restored from here: {undone.reason}; "
             f"the node tries it by itself, at the latest {step.deadline_s} s after the activation"
         )
-        return "failed"
     back = undone.value("undone")
     if back in (None, "none"):
-        turn.rollout.stop(f"{story}; nothing served here before, so nothing was restored and the service is stopped")
-        return "failed"
+        return "failed", "nothing served here before, so nothing was restored and the service is stopped"
     unproven = doubt(turn, step, back)
     if unproven is not None:
-        turn.rollout.stop(f"{story}; {back} was restored and does NOT prove itself: {unproven}")
-        return "failed"
-    turn.rollout.stop(f"{story}; {back} was restored and proved itself{undrain(turn, step)}")
-    return "restored"
+        return "failed", f"{back} was restored and does NOT prove itself: {unproven}"
+    return "restored", f"{back} was restored and proved itself{undrain(turn, step)}"
 
 
 def doubt(turn: Turn, step: Step, release: str) -> str | None:

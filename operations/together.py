@@ -127,7 +127,8 @@ def _roll(engine: Engine, began: float) -> bool:
     if why is None:
         why, noted = _confirm(engine, evidence, running)
     if why is not None:
-        engine.keep(_undo(engine, why, noted), why + cut_off(running), began)
+        status, now = _undo(engine, why, noted)
+        engine.keep(status, f"{why}{cut_off(running)}; {now}", began)
         starting.join(timeout=60)  # an activation ends by itself where an undo took its release away
         return False
     after = _undrain([engine.head])
@@ -195,10 +196,10 @@ def _take_back(part: Part) -> Output:
     return part.call("confirm", old, stdin=(part.step.old.proof if part.step.old else None) or '{"format": 1}\n')
 
 
-def _undo(engine: Engine, why: str, noted: frozenset[str]) -> dict[str, str]:
-    """Put back on every host what was proven there, and prove what serves. Status of each; the story stops the run.
+def _undo(engine: Engine, why: str, noted: frozenset[str]) -> tuple[dict[str, str], str]:
+    """Put back on every host what was proven there, and prove what serves. Status of each, and what is true now.
 
-    `noted`: hosts that count the new release as proven.
+    The run stops with it. `noted`: hosts that count the new release as proven.
     """
     engine.say(f"FAILED: {why}; restoring what ran before on all hosts")
     engine.each(lambda part: part.call("stop", timeout_s=part.step.policy.stop_grace_s + 90))
@@ -211,24 +212,28 @@ def _undo(engine: Engine, why: str, noted: frozenset[str]) -> dict[str, str]:
             else part.call("undo", why[:200], timeout_s=limit_s, show=True)
         )
     )
+    status, now = _restored(engine, undone)
+    engine.stop(f"{why}; {now}")
+    return status, now
+
+
+def _restored(engine: Engine, undone: dict[str, Output]) -> tuple[dict[str, str], str]:
+    failed = dict.fromkeys(undone, "failed")
     if bad := _reasons(undone):
-        engine.stop(
-            f"{why}; what ran before could NOT be restored from here: {bad}; "
+        return failed, (
+            f"what ran before could NOT be restored from here: {bad}; "
             f"each host tries it by itself, at the latest {engine.deadline_s} s after the activation"
         )
-        return dict.fromkeys((part.node for part in engine.parts), "failed")
     back = {part.node: undone[part.node].value("undone") for part in engine.parts}
     restored = [part for part in engine.parts if back[part.node] not in (None, "none")]
     if not restored:
-        engine.stop(f"{why}; nothing served here before, so nothing was restored and the engine is stopped")
-        return dict.fromkeys(back, "failed")
+        return failed, "nothing served here before, so nothing was restored and the engine is stopped"
     words = ", ".join(f"{back[part.node]} on {part.node}" for part in restored)
     doubts = [text for part in restored if (text := doubt(part.turn, part.step, str(back[part.node]))) is not None]
     if doubts:
-        engine.stop(f"{why}; {words} was restored and does NOT prove itself: {'; '.join(doubts)}")
-        return dict.fromkeys(back, "failed")
-    engine.stop(f"{why}; {words} was restored and proved itself{_undrain(engine.before)}")
-    return {part.node: "restored" if part in restored else "failed" for part in engine.parts}
+        return failed, f"{words} was restored and does NOT prove itself: {'; '.join(doubts)}"
+    told = f"{words} was restored and proved itself{_undrain(engine.before)}"
+    return {**failed, **{part.node: "restored" for part in restored}}, told
 
 
 def _undrain(parts: Iterable[Part]) -> str:
