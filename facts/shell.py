@@ -6,6 +6,7 @@ Words are quoted here and nowhere else. What is secret goes by stdin: others can
 import re
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -25,11 +26,15 @@ _RESULT = re.compile(r"[^\]]*\](?:\x1b\[[0-9;]*m)* [a-z_]+=")
 
 
 def without_results(echo: Callable[..., None]) -> Callable[..., None]:
-    """pyinfra's way to print, without the lines that are results."""
+    """pyinfra's way to print, without the lines that are results.
+
+    It prints while it reads a node's answer: where nobody looks on any more (a closed terminal), the rest is read too.
+    """
 
     def quiet(message: Any = None, **how: Any) -> None:
         if not (isinstance(message, str) and _RESULT.match(message)):
-            echo(message, **how)
+            with suppress(OSError):
+                echo(message, **how)
 
     return quiet
 

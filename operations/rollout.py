@@ -24,7 +24,7 @@ from fleet.releases.difference import Change
 from operations import interrupt
 from operations.lock import LockError
 from operations.run import Ready, Run
-from operations.show import console, print_outcome
+from operations.show import console, print_outcome, unread
 from operations.steps import Step
 from operations.survey import Survey
 
@@ -228,15 +228,20 @@ def finish(state: "State", host: "Host", rollout: Run) -> bool:
 
 
 def _report(rollout: Run) -> None:
-    """The result, printed as the process ends, whatever way it ends."""
-    out = console(rollout.json)
-    if not rollout.dry:
-        _print_result(rollout, out)
+    """The result, written and printed as the process ends, whatever way it ends and whoever reads it."""
+    out, unwritten = console(rollout.json), None
     try:
         rollout.write_report()
     except OSError as error:
-        out.print(f"the report could not be written: {error}", style="bold red", markup=False)
-        sys.stdout.flush()
+        unwritten = f"the report could not be written: {error}"
+    with unread():
+        if not rollout.dry:
+            _print_result(rollout, out)
+        if unwritten:
+            out.print(unwritten, style="bold red", markup=False)
+    if unwritten:
+        with unread():
+            sys.stdout.flush()
         os._exit(1)  # the exit code of a process that ends cannot be changed in any other way
 
 

@@ -3,7 +3,8 @@
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
@@ -29,6 +30,13 @@ def console(machine: bool = False) -> Console:
     stream = sys.stderr if machine else sys.stdout
     # A pipe or a log has no width: long cells must not be folded into it.
     return Console(file=stream, highlight=False, width=None if stream.isatty() else 240)
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Where nobody reads any more (`| head`, a closed terminal), what is done in here is left, and the run goes on."""
+    with suppress(OSError, SystemExit):  # the latter is what rich makes of a pipe that ended
+        yield
 
 
 def _names(verdicts: Iterable[Verdict]) -> str:

@@ -1,12 +1,15 @@
-"""Ctrl-C and SIGTERM never leave a rollout with exit code 0, nor a node in between."""
+"""Ctrl-C, SIGTERM and a closed terminal never leave a rollout with exit code 0, nor a node in between."""
 
+import fcntl
 import os
 import signal
+import subprocess
+import termios
 import time
 
 import pytest
 from rollout_midway import ended, expect_pending, results, serves, slow_once, states, until
-from rollout_site import RolloutSite
+from rollout_site import BIN, PROJECT, RolloutSite
 
 from fleet.releases.command import STATE
 
@@ -72,3 +75,37 @@ def test_before_the_lock_it_leaves_at_once(rolled: RolloutSite) -> None:
         ran = ended(run)
     assert ran.code == 1, ran.out
     assert states(rolled) == before
+
+
+def test_where_the_terminal_is_closed_the_turn_is_ended_and_the_report_tells_the_whole_of_it(
+    rolled: RolloutSite,
+) -> None:
+    site, before = rolled, states(rolled)
+    service = site.service(max_model_len=3000, policy={"start_budget_s": 100})
+    site.write(chat={**service, "env": {**service["env"], "VLLM_STANDIN_FAULT": "crash-start"}})
+    ours, theirs = os.openpty()
+    run = subprocess.Popen(
+        [str(BIN / "pyinfra"), "inventory.py", "deploy.py", "-y", "--data", f"report={site.root / 'report.json'}"],
+        cwd=PROJECT,
+        env=site.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    expect_pending(site, "a1", "activating")
+    os.close(ours)
+    time.sleep(1)
+    site.fault("a1")
+    assert run.wait(100) == 1
+    told = results(site)
+    assert [told[node]["status"] for node in site.nodes] == ["restored", "untouched", "untouched"], told
+    # What the node says of the failed start cannot be shown any more; it is read to its end all the same.
+    assert "the worker died while it loaded the model" in told["a1"]["proof"]
+    assert f"{before['a1']['proven']} was restored and proved itself" in told["a1"]["proof"]
+    state = site.state("a1", "chat")
+    assert state["pending"] == "" and state["current"] == before["a1"]["proven"] and serves(site, "a1")
+    for node in site.nodes:
+        assert site.on(node, f"ls {STATE}/lock 2>/dev/null || true") == "", "the locks are given back"
