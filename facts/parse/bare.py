@@ -1,10 +1,12 @@
 """The section `bare` -> MachineFacts."""
 
+import base64
 import re
 
 from facts.parse.frames import ProbeError, Section, parse_frames
 from facts.parse.services import parse_services
 from facts.script import ProbeScript
+from fleet.nodes.archive import Archive, archives_in
 from fleet.nodes.bare import Entry, MachineFacts
 
 SECTIONS = ("services", "files", "units", "secrets", "bare")
@@ -42,6 +44,7 @@ def read_bare(section: Section) -> MachineFacts:
         os_id=os.get("ID"),
         os_version=os.get("VERSION_ID"),
         systemd="systemd" in told,
+        architecture=_first(told, "architecture") or "",
         packages=packages,
         held=frozenset(told.get("held", [])),
         programs=frozenset(told.get("program", [])),
@@ -59,15 +62,39 @@ def read_bare(section: Section) -> MachineFacts:
         docker_knows_nvidia="dockernvidia" in told,
         podman=next((match[0] for line in told.get("podman", []) if (match := _VERSION.search(line))), None),
         sysctl=dict(line.split(" ", 1) for line in told.get("sysctl", []) if " " in line),
-        users=frozenset(told.get("user", [])),
+        users=dict(line.split(" ", 1) for line in told.get("user", []) if " " in line),
         entries=dict(_entry(match, sums) for line in told.get("entry", []) if (match := _ENTRY.fullmatch(line))),
-        gpu_processes=tuple(told.get("gpuapp", [])),
+        stuck=dict(map(_stuck, (line.split("\t") for line in told.get("stuck", []) if line.count("\t") == 2))),
+        archives=tuple(one for line in told.get("archives", []) for one in _archives(line)),
+        packaging=_first(told, "packaging"),
+        gpu_processes=_processes(told),
         reboot=_first(told, "reboot"),
     )
 
 
 def _first(told: dict[str, list[str]], word: str) -> str | None:
     return (told.get(word) or [None])[0] or None
+
+
+def _stuck(words: list[str]) -> tuple[str, str]:
+    why, at, path = words
+    return path, f"{at}, which is no folder" if why == "none" else f"{at}, which cannot be written (is it read-only?)"
+
+
+def _archives(line: str) -> list[Archive]:
+    data, _, file = line.partition(" ")
+    try:
+        return archives_in(file, base64.b64decode(data).decode(errors="replace"))
+    except ValueError as error:
+        raise ProbeError(f"{file}: {error}") from None
+
+
+def _processes(told: dict[str, list[str]]) -> tuple[str, ...]:
+    """Each process once, by nvidia-smi's name for it where it tells one."""
+    by_pid: dict[str, str] = {}
+    for line in (*told.get("gpuapp", []), *told.get("cudaapp", [])):
+        by_pid.setdefault(line.partition(",")[0], line)
+    return tuple(by_pid.values())
 
 
 def _package(line: str) -> tuple[str, str]:

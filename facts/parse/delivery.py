@@ -95,7 +95,7 @@ class _Told:
 
     def _folder(self, path: str, lines: list[str]) -> FolderLook:
         sizes: dict[str, dict[str, int]] = {"there": {}, "staged": {}, "part": {}}
-        odd, beside, kind, free = [], [], "", None
+        odd, beside, kind, free, disk = [], [], "", None, None
         for line in lines:
             word, _, value = line.partition(" ")
             if match := _SIZE.fullmatch(line):
@@ -107,6 +107,8 @@ class _Told:
                 kind = value
             elif word == "room" and re.fullmatch(r"[0-9]+ [0-9]+", value):
                 free = int(value.split()[0])
+            elif word == "disk" and value.isdigit():
+                disk = int(value)
             elif word == "beside":
                 beside.append(value)
             else:
@@ -119,6 +121,7 @@ class _Told:
                 "kind": kind,
                 "verified": self._verified.get(path),
                 "free_bytes": free,
+                "disk": disk,
                 "there": sizes["there"],
                 "odd": tuple(odd),
                 "staged": sizes["staged"],

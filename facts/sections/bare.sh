@@ -16,6 +16,7 @@ section_bare() {
         type -P "$name" >/dev/null && printf 'program %s\n' "$name"
     done
     type -P podman >/dev/null && printf 'podman %s\n' "$(run podman --version 2>/dev/null)"
+    bare_archives
     bare_units
     bare_driver
     for name in "${sysctls[@]}"; do
@@ -23,9 +24,10 @@ section_bare() {
         first_line "$path" && printf 'sysctl %s %s\n' "$name" "${line//$'\t'/ }"
     done
     for name in "${users[@]}"; do
-        id -u -- "$name" >/dev/null 2>&1 && printf 'user %s\n' "$name"
+        line=$(id -gn -- "$name" 2>/dev/null) && printf 'user %s %s\n' "$name" "$line"
     done
     for path in "${managed[@]}"; do
+        bare_stuck "$path"
         [[ -e $path || -L $path ]] || continue
         if [[ -L $path && -d $path ]]; then
             printf 'entry %s_directory_by_link %s\n' "$(stat -L -c '%a_%U:%G' -- "$path")" "$path"
@@ -38,7 +40,35 @@ section_bare() {
     return 0
 }
 
+# bare_stuck PATH: why nothing can be written there, neither now nor after its folders were made.
+bare_stuck() {
+    local at=$1
+    while [[ $at && ! -e $at && ! -L $at ]]; do at=${at%/*}; done
+    at=${at:-/}
+    if [[ $at != "$1" && ! -d $at ]]; then
+        printf 'stuck none\t%s\t%s\n' "$at" "$1"
+    elif [[ ! -w $at ]]; then
+        printf 'stuck readonly\t%s\t%s\n' "$at" "$1"
+    fi
+}
+
+# Every archive that apt knows, but for those that a bootstrap declared, and who works with packages at the moment.
+bare_archives() {
+    local file name
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+        [[ -f $file && $file != /etc/apt/sources.list.d/vllm-fleet-* ]] || continue
+        printf 'archives %s %s\n' "$(base64 -w0 -- "$file" 2>/dev/null)" "$file"
+    done
+    for file in /proc/[0-9]*/comm; do
+        { IFS= read -r name <"$file"; } 2>/dev/null || continue
+        case $name in
+        apt | apt-get | aptitude | dpkg | unattended-upgr*) printf 'packaging %s\n' "$name" ;;
+        esac
+    done
+}
+
 bare_packages() {
+    printf 'architecture %s\n' "$(run dpkg --print-architecture 2>/dev/null)"
     run dpkg-query -W -f 'package ${db:Status-Abbrev}|${Package}|${Version}\n' 2>/dev/null | grep '^package .i'
     run apt-mark showhold 2>/dev/null | sed 's/^/held /'
 }
@@ -60,6 +90,18 @@ bare_units() {
     done
 }
 
+# What has CUDA's device open, also where nvidia-smi does not answer: an engine outlives an upgrade of the driver's library.
+bare_cuda() {
+    local fd pid name seen=
+    [[ -c /dev/nvidia-uvm ]] || return 0
+    for fd in $(find /proc/[0-9]*/fd -lname /dev/nvidia-uvm 2>/dev/null); do
+        pid=${fd#/proc/} pid=${pid%%/*}
+        [[ $seen != *" $pid "* ]] && { IFS= read -r name <"/proc/$pid/comm"; } 2>/dev/null || continue
+        seen+=" $pid "
+        [[ $name == nvidia-persiste* ]] || printf 'cudaapp %s, %s\n' "$pid" "$name"
+    done
+}
+
 # The driver as nvidia-smi tells it, the module that runs and the one on disk: where they differ a reboot is due.
 bare_driver() {
     local file vendor class loaded= disk= device major minor
@@ -70,6 +112,7 @@ bare_driver() {
         run nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits 2>/dev/null \
             | sed -n 's/^[0-9A-Fa-f:.]*, \([0-9]\+, [^,]*\),.*/gpuapp \1/p'
     fi
+    bare_cuda
     for file in /etc/cdi/nvidia.yaml /etc/cdi/nvidia.json /var/run/cdi/nvidia.yaml /run/cdi/nvidia.yaml; do
         [[ -f $file ]] || continue
         printf 'cdi %s %s\n' "$file" "$(grep -oaE '(libcuda\.so\.|driver-version: *"?)[0-9]+\.[0-9.]+' -- "$file" | head -n 1 | grep -oE '[0-9]+\.[0-9.]+$')"

@@ -10,6 +10,7 @@ section_delivery() {
         printf 'checkpoint %s\n' "$path"
         printf 'kind %s\n' "$(place_kind "$path")"
         place_room "${path%/*}"
+        printf 'disk %s\n' "$(stat -c %d -- "$(place_nearest "${path%/*}")")"
         if ! verified_as "$path" "${checkpoint_keys[at]}" || [[ $digest != "${checkpoint_digests[at]}" ]]; then
             place_sizes there "$path"
             place_sizes staged "$(place_staging "$path" "${checkpoint_digests[at]}")/files"
@@ -39,11 +40,16 @@ place_kind() {
     fi
 }
 
-# place_room PATH: of its nearest folder that exists.
-place_room() {
+# place_nearest PATH: it, or the nearest folder around it that exists.
+place_nearest() {
     local at=$1
     while [[ $at && ! -d $at ]]; do at=${at%/*}; done
-    df --block-size=1 --output=avail,size -- "${at:-/}" 2>&1 | tail -n 1 | { read -r free total && printf 'room %s %s\n' "$free" "$total"; }
+    printf '%s' "${at:-/}"
+}
+
+# place_room PATH: of its nearest folder that exists.
+place_room() {
+    df --block-size=1 --output=avail,size -- "$(place_nearest "$1")" 2>&1 | tail -n 1 | { read -r free total && printf 'room %s %s\n' "$free" "$total"; }
 }
 
 place_sizes() {

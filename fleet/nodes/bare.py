@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from fleet.frozen import Frozen
+from fleet.nodes.archive import Archive
 
 SUPPORTED = {("debian", "12"), ("debian", "13"), ("ubuntu", "22.04"), ("ubuntu", "24.04")}
 CLOCKS = ("chrony", "chronyd", "ntp", "ntpd", "ntpsec", "openntpd", "systemd-timesyncd")
@@ -24,6 +25,8 @@ class MachineFacts(Frozen):
     os_id: str | None = None
     os_version: str | None = None
     systemd: bool = False
+    architecture: str = ""
+    """As dpkg names it: amd64, arm64."""
     packages: dict[str, str] = {}
     """Installed ones, and their versions."""
     held: frozenset[str] = frozenset()
@@ -49,8 +52,15 @@ class MachineFacts(Frozen):
     podman: str | None = None
     """Its version."""
     sysctl: dict[str, str] = {}
-    users: frozenset[str] = frozenset()
+    users: dict[str, str] = {}
+    """Name -> its own group."""
     entries: dict[str, Entry] = {}
+    stuck: dict[str, str] = {}
+    """Path of what is managed -> why nothing can be written there."""
+    archives: tuple[Archive, ...] = ()
+    """Those that the machine takes packages from, without those that a bootstrap declared."""
+    packaging: str | None = None
+    """A program that works with packages at the moment, and that a bootstrap waits for."""
     reboot: str | None = None
     running: frozenset[str] = frozenset()
     """Services of ours whose engine runs."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 
 from fleet.declaration import NodeDeclaration
+from fleet.nodes.archive import Archive
 from fleet.nodes.bare import SUPPORTED, MachineFacts
 from fleet.nodes.driver import CDI_UNIT, NEEDRESTART, UNATTENDED, driver, gpus
 from fleet.nodes.host import AptSource, HostDeclaration
@@ -81,7 +82,10 @@ def decide(
         known = ", ".join(" ".join(one) for one in sorted(SUPPORTED))
         got = f"{facts.os}{'' if facts.systemd else ' without systemd'}"
         remedy = "install one of these, or bring the node there by hand and leave it out with --limit"
-        return Bootstrap(node=node.name, refused=(Refusal(want=known, got=got, remedy=remedy),))
+        missing = _missing(plan) + ([] if host.user in (None, *facts.users) else [f"the user {host.user}"])
+        missing += [path for path in host.folders if path not in facts.entries]
+        notes = (f"missing there: {', '.join(missing)}",) if missing else ()
+        return Bootstrap(node=node.name, refused=(Refusal(want=known, got=got, remedy=remedy),), notes=notes)
     _user_and_folders(plan)
     _sources(plan, keys)
     _packages(plan)
@@ -110,7 +114,14 @@ def _folder(plan: Needs, path: str) -> None:
     there, user = plan.facts.entries.get(path), plan.host.user
     owned = there is not None and (user is None or there.owner.startswith(f"{user}:"))
     if there is None or (there.kind == "directory" and not owned):
-        plan.steps.append(Step(kind="folder", name=f"Make {path}", path=path, mode="755", owner=user or "root"))
+        if plan.stuck(f"a folder at {path}", path):
+            return
+        group = plan.facts.users.get(user, user) if user else "root"  # a new user gets a group of its own name
+        name = f"Make {path}" if there is None else f"Give {path} to {user}, which belongs to {there.owner}"
+        mode = "755" if there is None else there.mode
+        plan.steps.append(
+            Step(kind="folder", name=name, path=path, mode=mode, owner=user or "root", group=group or "root")
+        )
     elif not there.kind.startswith("directory") or not owned:
         want = f"a folder at {path}{f', owned by {user}' if user else ''}"
         got = f"a {there.kind.replace('directory', 'folder')} of {there.owner}"
@@ -121,16 +132,33 @@ def _folder(plan: Needs, path: str) -> None:
 def _sources(plan: Needs, keys: dict[str, str]) -> None:
     changed = False
     for name, source in plan.host.apt.items():
-        key = key_path(name, keys[name])
-        changed |= plan.file(key, keys[name], f"Trust the key of the packages of {name}")
         path = f"/etc/apt/sources.list.d/vllm-fleet-{name}.sources"
-        changed |= plan.file(path, source_text(source, key), f"Take packages from {name}")
+        others = [one for one in plan.facts.archives if one.same(source.url, source.suite, plan.facts.architecture)]
+        if others:
+            changed |= _as_it_is_named(plan, name, source, others, path)
+        else:
+            key = key_path(name, keys[name])
+            changed |= plan.file(key, keys[name], f"Trust the key of the packages of {name}")
+            changed |= plan.file(path, source_text(source, key), f"Take packages from {name}")
         if source.pin:
             changed |= plan.file(
                 f"/etc/apt/preferences.d/vllm-fleet-{name}", pin_text(source), f"Pin what comes from {name}"
             )
     if changed or _missing(plan):
         plan.steps.append(Step(kind="update", name="Read the package lists"))
+
+
+def _as_it_is_named(plan: Needs, name: str, source: AptSource, others: list[Archive], path: str) -> bool:
+    """In a file of the machine's owner: beside it one that names another key would end all reading of apt."""
+    files = ", ".join(dict.fromkeys(one.file for one in others))
+    if lacking := set(source.components) - set().union(*(one.components for one in others)):
+        want = f"{source.url} {source.suite} with {' '.join(source.components)}"
+        remedy = f"add {' '.join(sorted(lacking))} there, or take that file away, and a bootstrap writes its own"
+        plan.refused.append(Refusal(want=want, got=f"it without {' '.join(sorted(lacking))} in {files}", remedy=remedy))
+    if path not in plan.facts.entries:
+        return False
+    plan.command(f"Leave {name} to {files}, which names it too", "rm", "-f", path)
+    return True
 
 
 def _missing(plan: Needs) -> list[str]:

@@ -1,5 +1,6 @@
 """What a bare machine must become, as its owner declares it: the section `host` of group data."""
 
+import posixpath
 import re
 from typing import Annotated, Literal, Self
 
@@ -28,9 +29,48 @@ SysctlName = Annotated[
     str, formed(re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+"), "a kernel setting such as vm.max_map_count")
 ]
 UserName = Annotated[str, formed(re.compile(r"[a-z][a-z0-9-]{0,30}"), "a user's name in small letters, digits and -")]
+
+
+def _public(url: str) -> str:
+    if "@" in url.partition("//")[2].partition("/")[0]:
+        raise ValueError("want a URL without a user or password, for it stands in files that all can read")
+    return url
+
+
 ArchiveUrl = Annotated[
-    str, formed(re.compile(r"(https?|file)://?[!-~]+"), "the URL of an archive: http, https or file")
+    str,
+    formed(re.compile(r"(https?|file)://?[!-~]+"), "the URL of an archive: http, https or file"),
+    AfterValidator(_public),
 ]
+_SYSTEM = frozenset(
+    [
+        "/",
+        "/bin",
+        "/boot",
+        "/dev",
+        "/etc",
+        "/home",
+        "/lib",
+        "/lib64",
+        "/proc",
+        "/root",
+        "/run",
+        "/sbin",
+        "/sys",
+        "/tmp",
+        "/usr",
+        "/var",
+    ]
+)
+
+
+def _own_folder(path: str) -> str:
+    if f"/{posixpath.normpath(path).lstrip('/')}" in _SYSTEM:
+        raise ValueError(f"want a folder of its own, which may be given to host.user, found {path} of the system")
+    return path
+
+
+OwnFolder = Annotated[PlainPath, AfterValidator(_own_folder)]
 
 
 class AptSource(Frozen):
@@ -80,7 +120,7 @@ class HostDeclaration(Frozen):
     driver: DriverDeclaration = DriverDeclaration()
     user: UserName | None = None
     """A system user that owns `folders`; None: root."""
-    folders: tuple[PlainPath, ...] = ("/srv/models",)
+    folders: tuple[OwnFolder, ...] = ("/srv/models",)
     sysctl: dict[SysctlName, Annotated[int, Field(strict=True)] | Line] = {}
     hugepages_2mib: Annotated[int, Field(ge=0, strict=True)] = 0
     nofile: Annotated[int, Field(ge=1024, strict=True)] = 1048576

@@ -21,6 +21,7 @@ class Step(Frozen):
     text: str = ""
     mode: str = "644"
     owner: str = "root"
+    group: str = "root"
     packages: tuple[str, ...] = ()
     """With `=VERSION` where one is declared."""
     command: tuple[str, ...] = ()
@@ -67,8 +68,16 @@ class Needs:
             remedy = "move it out of the way; a bootstrap replaces files only"
             self.refused.append(Refusal(want=f"a file at {path}", got=f"a {there.kind}", remedy=remedy))
             return False
+        if self.stuck(f"a file at {path}", path):
+            return False
         self.steps.append(Step(kind="file", name=name, path=path, text=text, mode=mode))
         return True
+
+    def stuck(self, want: str, path: str) -> bool:
+        """Nothing can be written there, which is told before anything changes."""
+        if (why := self.facts.stuck.get(path)) is not None:
+            self.refused.append(Refusal(want=want, got=why, remedy="put that right by hand"))
+        return why is not None
 
     def command(self, name: str, *words: str) -> None:
         """Words that are run on the node."""

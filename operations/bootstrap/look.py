@@ -36,6 +36,8 @@ class Bootstrapping:
     hosts: dict[str, "Host"]
     found: dict[str, Bootstrap] = field(default_factory=dict)
     busy: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    packaging: dict[str, str] = field(default_factory=dict)
+    """Node -> the program that works with packages there, which ends by itself and is no reason to stop."""
     unread: dict[str, str] = field(default_factory=dict)
     locks: Locks = field(init=False, repr=False)
     locked: str | bool | None = None
@@ -92,6 +94,8 @@ def look(run: Bootstrapping) -> None:
             run.unread[name] = facts
             return
         run.busy[name] = facts.busy
+        if facts.packaging is not None:
+            run.packaging[name] = facts.packaging
         run.found[name] = decided(placement, facts)
 
     Pool(256).map(one, sorted(run.hosts))

@@ -8,6 +8,23 @@ from pyinfra.operations import apt, files, server, systemd
 
 from fleet.nodes.step import Step
 
+PATIENCE_S = 300
+"""That another program may go on working with packages, as unattended-upgrades does on a machine that is new."""
+_LOCKED = "*'get lock'* | *'lock was locked'* | *'Unable to lock'*"
+_WAITING = f"""
+for try in $(seq {PATIENCE_S // 5}); do
+  said=$("$@" 2>&1) && {{ printf '%s\\n' "$said"; exit 0; }}
+  case $said in {_LOCKED}) sleep 5 ;; *) break ;; esac
+done
+printf '%s\\n' "$said" >&2
+exit 1
+"""
+
+
+def _patient(*words: str) -> str:
+    """A command of apt that waits for whoever has its locks: for those of the lists apt has no setting."""
+    return shlex.join(("env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", _WAITING, "sh", *words))
+
 
 def perform(step: Step) -> None:
     """Do it; what a field of the step means depends on its kind."""
@@ -24,21 +41,21 @@ def perform(step: Step) -> None:
             else:
                 files.put(name=step.name, src=text, dest=step.path, **owned)
         case "update":
-            apt.update(name=step.name)
+            server.shell(name=step.name, commands=[_patient("apt-get", "-y", "update")])
         case "install":
             apt.packages(
                 name=step.name,
                 packages=list(step.packages),
                 no_recommends=True,
+                extra_install_args=f"-o DPkg::Lock::Timeout={PATIENCE_S}",
                 _env={"NEEDRESTART_SUSPEND": "1"},  # it would restart engines, where a library of theirs is upgraded
             )
         case "hold":
-            server.shell(name=step.name, commands=[shlex.join(("apt-mark", "hold", *step.packages))])
+            server.shell(name=step.name, commands=[_patient("apt-mark", "hold", *step.packages)])
         case "user":
             server.user(name=step.name, user=step.path, system=True, shell="/usr/sbin/nologin", create_home=False)
         case "folder":
-            owner = step.owner
-            files.directory(name=step.name, path=step.path, mode=step.mode, user=owner, group=owner)
+            files.directory(name=step.name, path=step.path, mode=step.mode, user=step.owner, group=step.group)
         case "command":
             server.shell(name=step.name, commands=[shlex.join(step.command)])
         case "unit":

@@ -9,6 +9,7 @@ from declare.host import read_keys
 from declare.invocation import Invocation
 from declare.problem import DeclarationError
 from operations.bootstrap.look import Bootstrapping, look
+from operations.bootstrap.perform import PATIENCE_S
 from operations.hosts import reached
 from operations.show import console
 
@@ -52,6 +53,9 @@ def _prepare(state: "State", invocation: Invocation) -> Bootstrapping:
             out.print(f"    {step.name}{told}", markup=False, soft_wrap=True)
         for note in found.notes:
             out.print(f"    note: {note}", markup=False, soft_wrap=True)
+        if name in run.packaging and any(step.kind in ("update", "install", "hold") for step in found.steps):
+            told = f"{run.packaging[name]} works with packages there; its end is waited for, at most {PATIENCE_S} s"
+            out.print(f"    note: {told}", markup=False, soft_wrap=True)
         for refusal in found.refused:
             out.print(f"refused  {name}: {refusal}", style="bold red", markup=False, soft_wrap=True)
     for name, reason in sorted(run.unread.items()):

@@ -148,6 +148,42 @@ def test_what_is_no_key_is_told_without_a_traceback_and_a_refused_machine_is_not
     declare(fleet, *packages)
 
 
+OTHERS_WORK = """
+import fcntl, time
+open("/proc/self/comm", "w").write("unattended-upgr")
+paths = ["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock"]
+held = [open(path, "w") for path in paths]
+for one in held:
+    fcntl.lockf(one, fcntl.LOCK_EX)
+time.sleep(9)
+"""
+
+
+def test_what_the_machine_has_under_other_names_is_taken_as_it_is_and_the_work_of_others_is_waited_for(
+    fleet: RolloutSite, packages: tuple[str, Path]
+) -> None:
+    """Its owner's file of the archive with another key's path, its user's own group, unattended-upgrades at work."""
+    url, key = packages
+    ours = "/etc/apt/sources.list.d/vllm-fleet-test.sources /etc/apt/keyrings/vllm-fleet-test.asc"
+    fleet.on(NODE, f"rm {ours}; groupadd mlops; usermod -g mlops vllm; apt-get purge -y nvidia-container-toolkit")
+    assert fleet.lab.ssh(NODE, "cat >/usr/share/keyrings/own.asc", input=key.read_text()).returncode == 0
+    line = f"deb [signed-by=/usr/share/keyrings/own.asc] {url} ./"
+    fleet.on(NODE, f"echo '{line}' >/etc/apt/sources.list.d/own.list; rm -rf /srv/own")
+    assert fleet.lab.ssh(NODE, "cat >/run/others.py", input=OTHERS_WORK).returncode == 0
+    fleet.on(NODE, "(setsid python3 /run/others.py >/dev/null 2>&1 </dev/null &); sleep 1")
+    ran = bootstrap(fleet)
+    assert ran.code == 0, ran.out
+    assert "unattended-upgr works with packages there; its end is waited for" in ran.plain
+    assert fleet.on(NODE, "ls /etc/apt/sources.list.d; stat -c %U:%G /srv/own") == "own.list\nvllm:mlops"
+    assert (
+        fleet.on(NODE, "apt-get update >/dev/null && dpkg-query -W -f '${Version}' nvidia-container-toolkit")
+        == "1.17.8-1"
+    )
+    assert "Nothing to do" in bootstrap(fleet).plain
+    fleet.on(NODE, "rm /etc/apt/sources.list.d/own.list; usermod -g vllm vllm; chown vllm:vllm /srv/own")
+    assert bootstrap(fleet).code == 0
+
+
 def test_a_machine_that_someone_else_changes_is_left_alone_and_the_holder_is_named(fleet: RolloutSite) -> None:
     fleet.on(NODE, "echo '* - nofile 7' >/etc/security/limits.d/90-vllm-fleet.conf")
     lock = "someone@elsewhere pid 7\\t$(date +%s)\\t$(($(date +%s) + 600))\\tother"

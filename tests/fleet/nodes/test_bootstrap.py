@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.declaration import NodeDeclaration
+from fleet.nodes.archive import archives_in
 from fleet.nodes.bare import SUPPORTED, Entry, MachineFacts
 from fleet.nodes.bootstrap import LIMITS, SYSCTL, decide, pin_text, wanted_files
 from fleet.nodes.driver import CDI_UNIT, NEEDRESTART, UNATTENDED
@@ -53,7 +54,8 @@ def conforming(host: HostDeclaration = DECLARED, **other: Any) -> MachineFacts:
         "cdi_driver": "570.124.06",
         "podman": "5.4.2",
         "sysctl": {"vm.max_map_count": "1048576"},
-        "users": frozenset({"vllm"}),
+        "users": {"vllm": "vllm"},
+        "architecture": "amd64",
         "entries": entries,
     }
     return MachineFacts.model_validate(facts | other)
@@ -324,3 +326,82 @@ def test_an_archive_may_give_others_besides_its_pinned_packages() -> None:
     assert pin_text(both) == "Package: nvidia-container-toolkit\nPin: version 1.17.*\nPin-Priority: 1001\n"
     with pytest.raises(ValueError, match="found a version for all"):
         AptSource.model_validate(APT.model_dump() | {"pin": {"*": "1.17.*"}})
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "taken"),
+    [
+        ("own.list", "deb [arch=amd64 signed-by=/usr/share/keyrings/x.gpg] https://apt.example/deb ./\n", True),
+        ("own.list", "# a comment\ndeb https://apt.example/deb/ ./ # another\n", True),
+        ("own.list", "deb-src https://apt.example/deb ./\n# deb https://apt.example/deb ./\n", False),
+        ("own.list", "deb https://apt.example/deb /\n", False),
+        ("own.sources", "Types: deb deb-src\nURIs: https://a.example\n https://apt.example/deb\nSuites: ./ x\n", True),
+        ("own.sources", "# ours\nEnabled: no\nTypes: deb\nURIs: https://apt.example/deb\nSuites: ./\n", False),
+        ("own.sources", "Types: deb\nURIs: https://b.example\nSuites: ./\n\nTypes: deb\nURIs: https://apt.example/deb\n"
+         "Suites: ./\nSigned-By:\n -----BEGIN PGP\n .\n abc\n", True),
+    ],
+)  # fmt: skip
+def test_an_archive_that_the_machine_has_under_another_name_is_recognised(file: str, text: str, taken: bool) -> None:
+    """With a second file that names another key apt reads no archive at all (`Conflicting values set`)."""
+    bare = conforming()
+    entries = {path: there for path, there in bare.entries.items() if not path.startswith("/etc/apt/")}
+    archives = tuple(archives_in(f"/etc/apt/sources.list.d/{file}", text))
+    found = needs(bare.model_copy(update={"entries": entries, "archives": archives}))
+    written = [step.path for step in found.steps if step.kind == "file"]
+    pins = "/etc/apt/preferences.d/vllm-fleet-nvidia"
+    ours = ["/etc/apt/keyrings/vllm-fleet-nvidia.asc", "/etc/apt/sources.list.d/vllm-fleet-nvidia.sources", pins]
+    assert written == ([pins] if taken else ours)
+
+
+def test_an_archive_is_the_same_whether_apt_or_the_owner_puts_the_architecture_in_its_place() -> None:
+    (one,) = archives_in("/x.list", "deb https://nvidia.example/stable/deb/$(ARCH) /\n")
+    assert one.same("https://nvidia.example/stable/deb/amd64", "/", "amd64")
+    assert not one.same("https://nvidia.example/stable/deb/amd64", "/", "arm64")
+
+
+def test_an_archive_that_is_named_twice_is_left_to_its_owner_and_one_without_a_component_is_refused() -> None:
+    facts = conforming(archives=tuple(archives_in("/etc/apt/own.list", "deb https://apt.example/deb ./\n")))
+    ours = "/etc/apt/sources.list.d/vllm-fleet-nvidia.sources"
+    removed, update = needs(facts).steps
+    assert (removed.command, update.kind) == (("rm", "-f", ours), "update")
+    two = APT.model_copy(update={"suite": "noble", "components": ("main", "extra")})
+    declared = DECLARED.model_copy(update={"apt": {"nvidia": two}})
+    other = archives_in("/etc/apt/own.list", "deb https://apt.example/deb noble main\n")
+    (refusal,) = needs(conforming(declared, archives=tuple(other)), declared).refused
+    assert "found it without extra in /etc/apt/own.list" in str(refusal)
+
+
+def test_a_folder_goes_to_the_user_and_its_own_group_and_keeps_its_mode() -> None:
+    facts = conforming(users={"vllm": "mlops"})
+    none = facts.model_copy(update={"entries": {path: e for path, e in facts.entries.items() if path != "/srv/m"}})
+    (made,) = needs(none).steps
+    assert (made.owner, made.group, made.mode) == ("vllm", "mlops", "755")
+    there = Entry("2770", "nobody:nogroup", "directory", None)
+    (given,) = needs(facts.model_copy(update={"entries": facts.entries | {"/srv/m": there}})).steps
+    assert given.name == "Give /srv/m to vllm, which belongs to nobody:nogroup"
+    assert (given.owner, given.group, given.mode) == ("vllm", "mlops", "2770")
+
+
+def test_what_cannot_be_written_is_refused_before_anything_changes() -> None:
+    facts = conforming(stuck={LIMITS: "/etc, which cannot be written"})
+    assert needs(facts) == Bootstrap(node="n1")
+    (refusal,) = needs(facts.model_copy(update={"entries": facts.entries | {LIMITS: entry("other")}})).refused
+    assert str(refusal).startswith(f"want a file at {LIMITS}, found /etc, which cannot be written")
+
+
+def test_another_system_is_refused_with_what_is_missing_there() -> None:
+    bare = MachineFacts(os_id="rocky", os_version="9.4", systemd=True, programs=frozenset({"curl", "podman"}))
+    found = needs(bare)
+    assert found.refused and not found.steps
+    assert found.notes == ("missing there: rsync, nvidia-container-toolkit, chrony, the user vllm, /srv/m",)
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/etc", "/usr/", "/var/./", "/home"])
+def test_a_folder_of_the_system_is_not_given_to_a_user(path: str) -> None:
+    with pytest.raises(ValueError, match="want a folder of its own"):
+        HostDeclaration(folders=(path,))
+
+
+def test_an_archive_with_a_password_is_refused() -> None:
+    with pytest.raises(ValueError, match="without a user or password"):
+        AptSource(url="https://me:secret@apt.example/deb", suite="./", key="/k")
