@@ -2,7 +2,9 @@
 
 import hashlib
 import posixpath
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from typing import Literal
 
 from fleet.delivery.manifest import Manifest, ManifestFile, differences
@@ -87,6 +89,8 @@ class FolderLook(Frozen):
     verified: str | None = None
     """Digest of the manifest that the folder was compared with and is unchanged since."""
     free_bytes: int | None = None
+    disk: int | None = None
+    """Number of the device that it lies on, or would."""
     there: dict[str, int] = {}
     odd: tuple[str, ...] = ()
     """Entries at the path that are neither files nor folders."""
@@ -189,7 +193,7 @@ def need_of(item: Item, look: NodeLook, limit_bytes: int, keep_free: int, rehash
     note = f"{len(right)} files there have the right size and are read first" if right else ""
     if folder.free_bytes is None:
         return answer("fetch", missing, refused=f"the room at {item.path} is not known")
-    room = missing + keep_free + (total if item.image is not None else 0)
+    room = room_of(item, missing) + keep_free
     if folder.free_bytes < room:
         want = f"{room / GIB:.2f} GiB free beside {item.path} ({missing / GIB:.2f} to arrive"
         want += f", {total / GIB:.2f} to load" if item.image is not None else ""
@@ -198,3 +202,38 @@ def need_of(item: Item, look: NodeLook, limit_bytes: int, keep_free: int, rehash
             "fetch", missing, refused=f"disk: want {want}, {keep_free / GIB:.2f} to stay free), found {found}"
         )
     return answer("fetch", missing, present=present(groups, folder.staged), note=note)
+
+
+def room_of(item: Item, missing: int) -> int:
+    """Bytes that an item takes on a node: what must arrive, and an image's archive once more while it is loaded."""
+    return missing + (item.manifest.total_bytes if item.image is not None else 0)
+
+
+def together(needs: Mapping[str, Need], items: Mapping[str, Item], look: NodeLook, keep_free: int) -> dict[str, Need]:
+    """The needs of one node by item, refused where each has room for itself but not all that share its disk."""
+    moving = {key: need for key, need in needs.items() if need.action == "fetch" and need.refused is None}
+    room: Counter[int | None] = Counter()
+    for key, need in moving.items():
+        room[look.folder(items[key].path).disk] += room_of(items[key], need.bytes)
+    answer = dict(needs)
+    for key, need in moving.items():
+        folder = look.folder(items[key].path)
+        want = room[folder.disk] + keep_free
+        if folder.disk is not None and folder.free_bytes is not None and folder.free_bytes < want:
+            told = f"disk: want {want / GIB:.2f} GiB free for all that this node is to get on the disk of {folder.path}"
+            why = f"{told} ({keep_free / GIB:.2f} to stay free), found {folder.free_bytes / GIB:.2f} GiB"
+            answer[key] = need.model_copy(update={"refused": why})
+    return answer
+
+
+def colliding(wanted: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Services of one node whose checkpoints cannot both lie there, and why. `wanted`: service, path, digest."""
+    problems = []
+    for (one, path, digest), (other, place, content) in combinations(sorted(set(wanted)), 2):
+        if path == place and digest != content:
+            why = f"want one content at {place}, found another manifest for it in the service {one}"
+            problems.append((one, other, why))
+        elif path != place and (f"{place}/".startswith(f"{path}/") or f"{path}/".startswith(f"{place}/")):
+            why = f"want a folder of its own, found {place}, and {path} of the service {one}"
+            problems.append((one, other, why))
+    return problems

@@ -15,7 +15,19 @@ from facts.parse.frames import ProbeError
 from facts.script import sections_script
 from facts.shell import READ_WHOLE, run
 from fleet.declaration import Fleet, Placement
-from fleet.delivery.delivery import ARCHIVE_NAME, ARCHIVES, MIB, Item, Need, NodeLook, Origin, need_of, record_key
+from fleet.delivery.delivery import (
+    ARCHIVE_NAME,
+    ARCHIVES,
+    MIB,
+    Item,
+    Need,
+    NodeLook,
+    Origin,
+    colliding,
+    need_of,
+    record_key,
+    together,
+)
 from fleet.delivery.manifest import ManifestFile
 from fleet.nodes.request import CheckpointRequest, ProbeRequest, ServiceRequest
 from operations.delivery.call import call
@@ -93,6 +105,9 @@ def survey(fleet: Fleet, hosts: dict[str, "Host"], service: str | None, rehash: 
     found = Found()
     placements = {p.node.name: _only(p, service) for p in fleet.placements if p.node.name in hosts}
     peers = _peer_requests(placements, found)
+    for node in sorted(placements):
+        problems = _colliding(fleet.placement(node), service)
+        found.problems += [one for one in problems if one not in found.problems]
 
     def one(name: str) -> None:
         told = look_at(hosts[name], request_for(placements[name], peers.get(name, [])))
@@ -109,6 +124,11 @@ def survey(fleet: Fleet, hosts: dict[str, "Host"], service: str | None, rehash: 
         if found.fetching(key):
             _check_origin(fleet, found, key, hosts)
     return found
+
+
+def _colliding(placement: Placement, service: str | None) -> list[tuple[str, str]]:
+    wanted = [(s.name, s.model, s.checkpoint.digest) for s in placement.services if s.checkpoint is not None]
+    return [(name, why) for one, name, why in colliding(wanted) if service in (None, one, name)]
 
 
 def _only(placement: Placement, service: str | None) -> Placement:
@@ -166,6 +186,7 @@ def _needs(fleet: Fleet, placement: Placement, found: Found, rehash: bool) -> li
             archive = _archive_item(found, placement, service.name)
             if archive is not None:
                 needs[archive.key] = need_of(archive, look, fleet.delivery.bundle_mib * MIB, keep)
+    needs = together(needs, found.items, look, keep)
     for need in needs.values():
         if need.refused is None and need.action == "fetch" and "rsync" not in look.tools:
             needs[need.item] = need.model_copy(update={"refused": "want rsync on the node, found none; bootstrap.py"})

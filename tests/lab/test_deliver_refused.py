@@ -86,6 +86,23 @@ def test_a_place_that_is_a_symlink_is_refused(fleet: DeliverySite) -> None:
     assert f"want a folder at {TARGET} that can be renamed, found a symlink" in ran.plain
 
 
+def test_what_two_services_want_must_fit_together_in_place_and_room(fleet: DeliverySite, tmp_path: Path) -> None:
+    other = make_checkpoint(tmp_path / "other", seed=3)
+    mine, its = fleet.service(folder=str(fleet.source)), fleet.service(source=other, folder=str(other)) | {"port": 8001}
+    fleet.site.write(m=mine, n=its)
+    refused(
+        fleet, f"n: want one content at {TARGET}, found another manifest for it in the service m", "nothing was moved"
+    )
+    fleet.site.write(m=mine, n=its | {"model": f"{TARGET}/draft"})
+    refused(fleet, "want a folder of its own, found", "nothing was moved")
+    size = sum(path.stat().st_size for path in fleet.source.rglob("*") if path.is_file()) // MIB
+    used = int(fleet.site.on("h1", "df --block-size=1M --output=used / | tail -n 1"))
+    fleet.site.lab.resize_disk("h1", f"{used + 103 + size * 3 // 2}M")  # 0.1 GiB are to stay free
+    fleet.site.write(m=mine, n=its | {"model": "/srv/models/next"})
+    refused(fleet, "for all that this node is to get on the disk of /srv/models/delivered", "nothing was moved")
+    fleet.site.lab.resize_disk("h1", "2G")
+
+
 given: list[int] = []
 """Bytes of each answer of a server that ends its connections early."""
 

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.delivery.delivery import GIB, FolderLook, Item, Need, NodeLook, Origin, bundles, need_of, present
+from fleet.delivery.delivery import (
+    GIB,
+    FolderLook,
+    Item,
+    Need,
+    NodeLook,
+    Origin,
+    bundles,
+    colliding,
+    need_of,
+    present,
+    together,
+)
 from fleet.delivery.manifest import Manifest, ManifestFile, of_files
 
 MANIFEST = of_files(ManifestFile(path=f"m{n}", bytes=100 + n, sha256=f"{n}" * 64) for n in range(4))
@@ -98,3 +110,40 @@ def test_bundles_hold_every_file_once_and_pass_the_limit_only_with_one_file(mani
     assert tuple(file for group in groups for file in group) == manifest.files
     assert all(sum(file.bytes for file in group) <= limit or len(group) == 1 for group in groups)
     assert present(groups, {file.path: file.bytes for file in manifest.files}) == tuple(range(len(groups)))
+
+
+@pytest.mark.parametrize(("disks", "refused"), [((1, 1), 2), ((1, 2), 0), ((None, None), 0)])
+def test_what_shares_a_disk_must_have_room_on_it_together(disks: tuple[int | None, int | None], refused: int) -> None:
+    total, keep = MANIFEST.total_bytes, 1000
+    items = {one.key: one for one in (item("/srv/models/a"), item("/srv/models/b"))}
+    folders = tuple(
+        FolderLook(path=one.path, free_bytes=2 * total + keep - 1, disk=disk)
+        for one, disk in zip(items.values(), disks, strict=True)
+    )
+    look = NodeLook(node="a1", now=1, folders=folders)
+    needs = {key: need_of(one, look, limit_bytes=210, keep_free=keep) for key, one in items.items()}
+    assert not any(one.refused for one in needs.values())
+    found = together(needs, items, look, keep)
+    assert (
+        sum("for all that this node is to get on the disk of" in str(one.refused) for one in found.values()) == refused
+    )
+    roomy = look.model_copy(update={"folders": tuple(f.model_copy(update={"free_bytes": GIB}) for f in folders)})
+    assert together(needs, items, roomy, keep) == needs
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (("b", "/srv/m/x", "sha256:2"), "want one content at /srv/m/x"),
+        (("b", "/srv/m/x/draft", "sha256:2"), "want a folder of its own, found /srv/m/x/draft, and /srv/m/x of the"),
+        (("b", "/srv/m", "sha256:1"), "want a folder of its own, found /srv/m, and /srv/m/x"),
+        (("b", "/srv/m/x", "sha256:1"), None),
+        (("b", "/srv/m/xy", "sha256:2"), None),
+    ],
+)
+def test_two_checkpoints_that_would_replace_each_other_are_refused(
+    other: tuple[str, str, str], why: str | None
+) -> None:
+    found = colliding([("a", "/srv/m/x", "sha256:1"), other])
+    assert [(one, two) for one, two, _ in found] == ([("a", "b")] if why else [])
+    assert all(why is not None and told.startswith(why) for _, _, told in found)
