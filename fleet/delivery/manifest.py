@@ -15,6 +15,9 @@ HEAD = "# vllm-fleet manifest 1"
 _LINE = re.compile(r"([0-9a-f]{64}) ([0-9]{1,15}) (.+)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
+LONGEST_PATH, LONGEST_NAME = 3072, 255
+"""In bytes: no file system takes a longer name (NAME_MAX), and the folder around it needs a part of PATH_MAX, 4096."""
+
 
 class ManifestError(ValueError):
     """A text is no manifest; `lines` name every place with what was wanted and found."""
@@ -37,6 +40,8 @@ def path_problem(path: str) -> str | None:
     parts = path.split("/")
     if ".." in parts:
         return "a path with .."
+    if len(path.encode()) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in parts):
+        return f"one of more than {LONGEST_PATH} bytes, or with a name of more than {LONGEST_NAME}"
     return "an empty part or a dot in the path" if {"", "."} & set(parts) else None
 
 

@@ -126,3 +126,10 @@ def test_a_list_that_was_written_twice_into_one_file_is_refused_whatever_its_len
     with pytest.raises(ManifestError) as refused:
         read_manifest(f"{HEAD}\n" + "".join(f"{SHA} 1 {n}\n" for n in range(20_000)) * 2)
     assert "want each path once" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "fits"), [("n" * 255, True), ("é" * 128, False), ("a/" + "n" * 256, False), ("d/" * 2000 + "f", False)]
+)
+def test_a_name_that_no_disk_takes_is_refused(path: str, fits: bool) -> None:
+    assert (path_problem(path) is None) == fits
