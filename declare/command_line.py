@@ -13,7 +13,7 @@ from pyinfra.api.exceptions import InventoryError
 from pyinfra.api.state import MAX_PARALLEL
 from pyinfra_cli.cli import cli
 
-from declare import leave
+from declare import leave, machine
 from declare.garbage import search_seldom
 from declare.guard import refused_data
 from declare.inventory import Host, hosts
@@ -26,6 +26,7 @@ from declare.problem import DeclarationError
 def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     """Hosts and groups of the fleet that FLEET names. Raises InventoryError, which pyinfra prints and exits 1 for."""
     _obey_no_color()
+    speak_to_machines()
     try:
         invocation = enter(os.environ.get("FLEET"), _options())
     except DeclarationError as error:
@@ -37,6 +38,13 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     _settle(len(everyone))
     load_while_hosts_answer(_options().get("operations") or ())
     return everyone, groups
+
+
+def speak_to_machines() -> None:
+    """With `--json` our verbs print one document of their own, also where they are refused."""
+    options = _options()
+    if options.get("json_output"):
+        machine.speak(options.get("operations") or ())
 
 
 def leave_with_one() -> None:

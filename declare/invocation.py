@@ -86,11 +86,16 @@ def _invocation(
         fleet=loaded,
         overrides=overrides,
         nodes=tuple(nodes),
-        dry=bool(options.get("dry")),
+        dry=_only_looks(options),
         diff=bool(options.get("diff")),
         yes=bool(options.get("yes")),
         json=bool(options.get("json_output")),
     )
+
+
+def _only_looks(options: Mapping[str, Any]) -> bool:
+    """With `--json` pyinfra asks nobody, and without `-y` it changes nothing either."""
+    return bool(options.get("dry") or (options.get("json_output") and not options.get("yes")))
 
 
 MACHINES = ("bootstrap.py", "deliver.py", "fact", "exec", "debug-inventory")

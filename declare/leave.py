@@ -8,12 +8,16 @@ from types import FrameType
 
 import click
 
+from declare import machine
+
 
 def say(text: str) -> None:
     """From now on a signal ends the run with 1 and says this: what was begun by now, or that nothing was."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        click.echo(f"\n{signal.Signals(number).name}: {text}", err=True)
+        told = f"{signal.Signals(number).name}: {text}"
+        click.echo(f"\n{told}", err=True)
+        machine.because(told)
         sys.exit(1)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -13,7 +13,7 @@ from fleet.drift import Case, audit, checks
 from operations import secrets
 from operations.node_script import outdated_support
 from operations.prepare import hosts_of, observe, secrets_of
-from operations.report_file import writable
+from operations.report_file import hand_over, writable
 from operations.show import console
 from operations.show_audit import print_audit
 from operations.survey import Secrets, Survey, survey
@@ -76,10 +76,7 @@ def show(found: Audit, invocation: Invocation) -> None:
     """The table for people, JSON where `--json` asks for it, and the files that were asked for."""
     overrides = invocation.overrides
     print_audit(console(invocation.json), found, len(checks()))
-    if invocation.json:
-        print(json.dumps(found.document(), indent=1, ensure_ascii=False))
-    if overrides.report:
-        Path(overrides.report).write_text(json.dumps(found.document(), indent=1, ensure_ascii=False) + "\n")
+    hand_over(found.document, Path(overrides.report) if overrides.report else None)
     history = _history(overrides.history, found)
     if overrides.html:
         from templates.report import page  # the drawing is not needed for a look

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from declare import machine
 from operations.run import Run
 from operations.show import console, unread
 
@@ -20,6 +21,7 @@ def listen(current: Callable[[], Run | None]) -> None:
         if rollout is not None:
             rollout.stop(f"interrupted by {name}")
         if rollout is None or rollout.interrupted or not rollout.locks.held:
+            machine.because(f"{name}: left before anything was changed")  # else the run tells for itself
             sys.exit(1)
         rollout.interrupted = True
         told = "turns that have begun are ended, no other begins; once more to leave at once"

@@ -1,13 +1,12 @@
 """Only the gates: look at every node deeply, judge, show, and end. Nothing is locked and nothing is changed."""
 
 import gc
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from declare.invocation import Invocation
 from operations.prepare import hosts_of, observe, secrets_of
-from operations.report_file import report_path
+from operations.report_file import hand_over, report_path
 from operations.show import console, print_gates
 from operations.survey import Survey, survey
 
@@ -32,14 +31,9 @@ def judge(state: "State", invocation: Invocation) -> None:
     hosts, silent = hosts_of(state)
     answers = {**observe(invocation, list(hosts.values()), secret, deep=True), **silent}
     found = survey(invocation.fleet, answers, secret, invocation.prune)
-    wanted = path is not None or invocation.json  # of a thousand nodes it takes seconds
-    text = json.dumps(document(found), indent=1) if wanted else ""
     out = console(invocation.json)
     print_gates(out, found.verdicts, found.not_asked)
-    if path is not None:
-        path.write_text(f"{text}\n")
-    if invocation.json:
-        sys.stdout.write(f"{text}\n")
+    hand_over(lambda: document(found), path)
     sys.stdout.flush()
     sys.exit(0 if passed(found) else 1)
 

@@ -1,10 +1,13 @@
-"""Where a run is to write what came of it, looked at before anything changes."""
+"""Where a run is to write what came of it, looked at before anything changes; and what it writes for machines."""
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from pyinfra.api.exceptions import DeployError
 
+from declare import machine
 from declare.invocation import Invocation
 
 
@@ -23,3 +26,17 @@ def writable(path: str | None, name: str) -> Path | None:
         what = "folder" if name == "history" else "file"
         raise DeployError(f"--data {name}: want a {what} that can be written, found {path}; nothing was changed")
     return place
+
+
+def hand_over(document: Callable[[], object], *paths: Path | None) -> None:
+    """The document of a run: to these files, and to stdout where a machine asked. OSError where it cannot be written.
+
+    It is not made where nobody wants it: of a thousand nodes that takes seconds.
+    """
+    files = [path for path in paths if path is not None]
+    if not files and not machine.asked():
+        return
+    made = document()
+    for path in files:
+        path.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    machine.tell(made)

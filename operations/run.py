@@ -1,6 +1,5 @@
 """One rollout as a whole: what is known, who holds which lock, what came of it. All hosts of a run share it."""
 
-import json
 import secrets as random
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from gevent.lock import RLock
 from operations.lock import Locks
 from operations.meeting import Meetings
 from operations.proof import stored_proof
+from operations.report_file import hand_over
 from operations.steps import Step
 from operations.survey import Survey
 
@@ -143,10 +143,12 @@ class Run:
         return Result(node=key[0], service=key[1], status=status, **{**filled, **more})
 
     def write_report(self) -> None:
-        """The whole run for machines, where it was asked for: verdicts, changes, results. No secret is in them."""
-        if self.report is None:
-            return
-        document = {
+        """The whole run for machines, where it was asked for. OSError where it cannot be written."""
+        hand_over(self.document, self.report)
+
+    def document(self) -> dict[str, Any]:
+        """The whole run for machines: verdicts, changes, results. No secret is in them."""
+        return {
             "verb": self.verb,
             "run": self.id,
             "stopped": self.stopped,
@@ -155,4 +157,3 @@ class Run:
             "changes": [c.model_dump(exclude={"files"}) for c in self.survey.changes],
             "results": [asdict(row) for row in self.rows],
         }
-        self.report.write_text(json.dumps(document, indent=1) + "\n")

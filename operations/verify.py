@@ -19,7 +19,7 @@ from fleet.releases.command import NODE_SCRIPT
 from fleet.releases.current import Figure, current_plan, side_by_side, started_of
 from operations.prepare import hosts_of, observe, probe_folders, secrets_of
 from operations.proof import found_before, measured_then, now_and_then
-from operations.report_file import writable
+from operations.report_file import hand_over, writable
 from operations.show import console, print_table
 from operations.stored import StoredError, read_stored
 from operations.survey import survey
@@ -213,16 +213,12 @@ def show(found: Found, invocation: Invocation) -> None:
                 console(invocation.json).print(
                     f"finding: {row.service} on {row.node}: {one.finding}", markup=False, soft_wrap=True
                 )
-    text = json.dumps(found.document(), indent=1, ensure_ascii=False)
-    if invocation.json:
-        print(text)
     folder = Path(invocation.overrides.history or FOLDER)
     path = folder / f"{found.fleet}-{found.when.replace(':', '').replace('+0000', 'Z')}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
-        if invocation.overrides.report:
-            Path(invocation.overrides.report).write_text(text + "\n")
+        report = invocation.overrides.report
+        hand_over(found.document, path, Path(report) if report else None)
     except OSError as error:
         console(True).print(f"the result could not be written: {error}", style="bold red", markup=False)
         sys.stdout.flush()

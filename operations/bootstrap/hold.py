@@ -31,6 +31,7 @@ class _GiveBack(BaseStateCallback):
 
     def operation_host_error(self, state: "State", host: "Host", op_hash: str, *words: int) -> None:  # type: ignore[override]
         self.run.failed = self.run.failed or host.name
+        self.run.stopped = self.run.stopped or f"a step failed on {host.name}"
         if self.run.locked is True:
             self.run.locks.release([host.name])
 
@@ -46,6 +47,7 @@ def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
             )
             run.locked = _lock(state, run)
             if run.locked is not True:
+                run.stopped = f"{run.locked}; nothing was changed"
                 console(run.invocation.json).print(
                     f"stopped: {run.locked}; nothing was changed", style="bold red", markup=False, soft_wrap=True
                 )
@@ -56,6 +58,7 @@ def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
 
 def _lock(state: "State", run: Bootstrapping) -> str | bool:
     def lost(why: str) -> None:
+        run.stopped = run.stopped or why
         console(run.invocation.json).print(f"stopped: {why}", style="bold red", markup=False, soft_wrap=True)
         state.fail_hosts(set(state.active_hosts))
 
@@ -148,4 +151,7 @@ def check(state: "State", host: "Host", run: Bootstrapping) -> bool:
     open_steps = [step for step in left.steps if step.kind != "reboot"]
     for step in open_steps:
         host.log(f"still to do after all steps: {step.name}")
-    return not (open_steps or left.refused)
+    if open_steps or left.refused:
+        return False
+    run.conforming.add(host.name)
+    return True

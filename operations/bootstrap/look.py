@@ -44,6 +44,10 @@ class Bootstrapping:
     """Why the machines could not be locked; True once they are; None before."""
     failed: str | None = None
     """The first machine on which something failed: none is rebooted after that."""
+    stopped: str | None = None
+    """Why the run was refused or ended early."""
+    conforming: set[str] = field(default_factory=set)
+    """Machines that were changed, looked at again, and are as declared."""
     guard: Any = field(default_factory=RLock, repr=False)
 
     def steps(self, node: str) -> list[Step]:
@@ -59,6 +63,29 @@ class Bootstrapping:
         """Nodes that are rebooted in this run, one after the other: only where the owner said so."""
         due = [name for name, found in sorted(self.found.items()) if any(s.kind == "reboot" for s in found.steps)]
         return [name for name in due if name in self.hosts] if self.invocation.overrides.reboot else []
+
+    def status(self, node: str) -> str:
+        """as-declared, open (nothing was done yet), done, failed, refused or unreachable."""
+        if node in self.unread:
+            return "unreachable"
+        if self.found[node].refused or node not in self.hosts:
+            return "refused"
+        if node in self.conforming or not self.found[node].steps:
+            return "done" if self.found[node].steps else "as-declared"
+        begun = self.locked is True and self.changes(node)
+        return "failed" if begun else "open"
+
+    def document(self) -> dict[str, Any]:
+        """The whole run for machines."""
+        rows = []
+        for node in sorted({*self.found, *self.unread}):
+            found = self.found.get(node)
+            row = {"node": node, "status": self.status(node), "reason": self.unread.get(node)}
+            for name in ("refused", "notes"):
+                row[name] = list(getattr(found, name)) if found else []
+            row["steps"] = [{"kind": step.kind, "name": step.name} for step in found.steps] if found else []
+            rows.append(row)
+        return {"verb": "bootstrap", "stopped": self.stopped, "nodes": rows}
 
 
 def look_at(host: "Host", placement: Placement) -> MachineFacts | str:

@@ -1,5 +1,8 @@
 """The story of `bootstrap.py` up to its first step: look, decide, show; refusals come before anything changes."""
 
+import atexit
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gevent.lock import RLock
@@ -11,6 +14,7 @@ from declare.problem import DeclarationError
 from operations.bootstrap.look import Bootstrapping, look
 from operations.bootstrap.perform import PATIENCE_S
 from operations.hosts import reached
+from operations.report_file import hand_over, report_path
 from operations.show import console
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ def _prepare(state: "State", invocation: Invocation) -> Bootstrapping:
     run = Bootstrapping(invocation=invocation, hosts=hosts)
     look(run)
     run.unread |= silent
+    atexit.register(_end, run, report_path(invocation))
     out = console(invocation.json)
     for name, found in sorted(run.found.items()):
         state_of = f"{len(found.steps)} steps" if found.steps else "refused" if found.refused else "as declared"
@@ -60,10 +65,23 @@ def _prepare(state: "State", invocation: Invocation) -> Bootstrapping:
             out.print(f"refused  {name}: {refusal}", style="bold red", markup=False, soft_wrap=True)
     for name, reason in sorted(run.unread.items()):
         out.print(f"silent  {name}: {reason}", style="bold red", markup=False, soft_wrap=True)
-    _refuse(state, run)
+    try:
+        _refuse(state, run)
+    except DeployError as error:
+        run.stopped = str(error)
+        raise
     if not any(found.steps for found in run.found.values()):
         out.print("\n[green]Nothing to do[/]: every machine is as declared.")
     return run
+
+
+def _end(run: Bootstrapping, report: Path | None) -> None:
+    """The run for machines, as the process ends, whatever way it ends."""
+    try:
+        hand_over(run.document, report)
+    except OSError as error:
+        console(True).print(f"the report could not be written: {error}", style="bold red", markup=False)
+        os._exit(1)  # the exit code of a process that ends cannot be changed in any other way
 
 
 def _refuse(state: "State", run: Bootstrapping) -> None:

@@ -1,6 +1,5 @@
 """One run of a delivery: what was found, what is wanted, what came of it."""
 
-import json
 import secrets as random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from fleet.delivery.manifest import ManifestFile
 from fleet.delivery.swarm import Bundle, Swarm
 from operations.delivery.look import Found
 from operations.holder import holder
+from operations.report_file import hand_over
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -162,11 +162,13 @@ class Delivery:
         return [rows[key] for key in sorted(rows)]
 
     def write_report(self) -> None:
-        """The whole run for machines, where it was asked for."""
-        if self.report is None:
-            return
+        """The whole run for machines, where it was asked for. OSError where it cannot be written."""
+        hand_over(self.document, self.report)
+
+    def document(self) -> dict[str, Any]:
+        """The whole run for machines."""
         names = {key: item.name for key, item in self.found.items.items()}
-        document = {
+        return {
             "verb": "deliver",
             "run": self.id,
             "dry": self.dry,
@@ -175,4 +177,3 @@ class Delivery:
             "cleaned": self.cleaned,
             "results": [{**asdict(row), "item": names.get(row.item, row.item), "good": row.good} for row in self.rows],
         }
-        self.report.write_text(json.dumps(document, indent=1) + "\n")

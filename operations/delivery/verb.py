@@ -105,6 +105,7 @@ def beforehand(state: "State", invocation: Invocation) -> None:
     """The delivery of a rollout that was asked to deliver first. DeployError where a node did not get everything."""
     run = _prepare(state, invocation)
     if run.dry or not any(need.action != "none" for needs in run.found.needs.values() for need in needs):
+        run.report = None  # the rollout writes it
         return
     from operations.delivery.swarming import deliver
 
@@ -113,6 +114,7 @@ def beforehand(state: "State", invocation: Invocation) -> None:
     bad = sorted({row.node for row in run.rows if not row.good})
     if bad:
         raise DeployError(f"not delivered to {', '.join(bad)}; nothing was staged or activated: {run.stopped}")
+    run.report = None
 
 
 def clean_up(state: "State", host: "Host", run: Delivery) -> bool:
@@ -132,5 +134,5 @@ def _end(run: Delivery) -> None:
     try:
         run.write_report()
     except OSError as error:
-        print(f"the report could not be written: {error}", flush=True)
+        click.echo(f"the report could not be written: {error}", err=True)
         os._exit(1)
