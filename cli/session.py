@@ -24,6 +24,7 @@ from pyinfra.api.state import State
 
 from declare.invocation import Invocation
 from declare.inventory import hosts as inventory_hosts
+from declare.inventory import missing_keys
 from facts.gather import Answer, gather
 from facts.shell import without_results
 from fleet.declaration import Fleet
@@ -93,6 +94,8 @@ def connected(invocation: Invocation, nodes: list[str]) -> Iterator[Session]:
     """A session with these nodes. Hosts that do not answer are told by the gate `reachable`."""
     everyone, _ = inventory_hosts(invocation.fleet)
     wanted = [entry for entry in everyone if entry[0].removeprefix("@recorded/") in nodes]
+    if missing := missing_keys(invocation.fleet, nodes):
+        fail("\n".join(missing))
     _let_pyinfra_speak()
     inventory = Inventory((wanted, {}))
     state = State(inventory, Config(PARALLEL=256))

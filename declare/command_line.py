@@ -16,7 +16,7 @@ from pyinfra_cli.cli import cli
 from declare import leave, machine
 from declare.garbage import search_seldom
 from declare.guard import refused_data
-from declare.inventory import Host, hosts
+from declare.inventory import Host, hosts, missing_keys
 from declare.invocation import enter
 from declare.meanwhile import load_while_hosts_answer
 from declare.operation_order import read_no_source_lines
@@ -29,6 +29,8 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     speak_to_machines()
     try:
         invocation = enter(os.environ.get("FLEET"), _options())
+        if _needs_keys() and (missing := missing_keys(invocation.fleet, invocation.nodes)):
+            raise DeclarationError(missing)
     except DeclarationError as error:
         raise InventoryError(_told(error.lines)) from None
     read_no_source_lines()
@@ -67,6 +69,13 @@ def _options() -> dict[str, Any]:
     """Options of pyinfra's own command by click's names; empty where something else loads the inventory."""
     context = click.get_current_context(silent=True)
     return dict(context.params) if context is not None and context.command is cli else {}
+
+
+def _needs_keys() -> bool:
+    """Is any node contacted, and with the key that is declared for it?"""
+    options = _options()
+    given = options.get("ssh_key") or any(word.startswith("ssh_key=") for word in options.get("data") or ())
+    return not given and (options.get("operations") or ("",))[0] != "debug-inventory"
 
 
 def _settle(hosts: int) -> None:

@@ -1,5 +1,7 @@
 """A declared fleet as pyinfra's hosts and groups."""
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from fleet.declaration import Fleet, NodeDeclaration
@@ -18,6 +20,19 @@ def hosts(fleet: Fleet) -> tuple[list[Host], dict[str, list[str]]]:
         for group in dict.fromkeys(node.groups):
             groups.setdefault(group, []).append(host_name(node))
     return [(host_name(node), _data(node)) for node in nodes], groups
+
+
+def missing_keys(fleet: Fleet, names: Collection[str]) -> list[str]:
+    """Keys of these nodes that are not on this machine: told before anybody is contacted.
+
+    pyinfra would end with a traceback at the first, also where only one node of many names it.
+    """
+    nodes = [placement.node for placement in fleet.placements if placement.node.name in names]
+    return [
+        f"{node.name}: ssh.key: want a file that is there, found {node.ssh.key}"
+        for node in nodes
+        if node.ssh.key and not node.recording and not Path(node.ssh.key).is_file()
+    ]
 
 
 def host_name(node: NodeDeclaration) -> str:

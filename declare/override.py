@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -66,10 +67,13 @@ NAMES = (
 """Every name that `--data` may have, besides those of pyinfra's own SSH connector."""
 LISTS = ("proof", "batches", "probes", "nodes")
 TEXTS = ("engine", "image_digest", "kv_cache_dtype", "model", "service")
+TAKEN_BACK = ("partition", "device_order")
+"""An empty value takes what is declared back."""
 CONNECTION_REFUSED = {
     "ssh_hostname": "the address in NODE.yaml: one address for a whole fleet would make all nodes one",
     "ssh_strict_host_key_checking": "host keys that are always checked",
 }
+FILES = ("ssh_key", "ssh_known_hosts_file", "ssh_config_file")
 
 
 class OfOneRun(Frozen):
@@ -189,7 +193,7 @@ def option(name: str) -> Origin:
 def _given(name: str, value: object) -> Located:
     if name in LISTS:
         value = _words(value)
-    elif name in ("partition", "device_order") and value == "":
+    elif name in TAKEN_BACK and value == "":
         value = None
     elif not _is_json(value):
         value = str(value)
@@ -214,8 +218,8 @@ def _words(value: object) -> object:
 
 def read_overrides(data: Mapping[str, object], problems: list[str]) -> Overrides:
     """The overrides in `data`, which pyinfra has parsed (`true`, `8`, JSON, text). Values are validated when merged."""
-    known = {name: value for name, value in data.items() if name in NAMES}
     problems.extend(_strangers(data))
+    known = {name: value for name, value in data.items() if name in NAMES and not _says_nothing(name, value)}
     run = {name: _given(name, known[name]) for name in OfOneRun.model_fields if name in known}
     own = build(OfOneRun, Located(run, Origin()), problems) or OfOneRun()
     return Overrides(
@@ -232,14 +236,20 @@ def _strangers(data: Mapping[str, object]) -> list[str]:
     for name in data:
         if name in CONNECTION_REFUSED:
             lines.append(line(option(name), CONNECTION_REFUSED[name], "an override for one run"))
-        elif name.startswith("ssh_"):
-            known = _connection_names()
-            lines += [] if name in known else [unknown(option(name), name, known, "name")]
-        elif name not in NAMES:
-            lines.append(unknown(option(name), name, NAMES, "name"))
-        elif data[name] is None:
-            lines.append(line(option(name), "a value", "null"))
+        elif name not in (known := _connection_names() if name.startswith("ssh_") else NAMES):
+            lines.append(unknown(option(name), name, known, "name"))
+        elif _says_nothing(name, data[name]):
+            lines.append(line(option(name), "a value", "null" if data[name] is None else "nothing"))
+        elif name in FILES and not Path(str(data[name])).expanduser().is_file():
+            lines.append(line(option(name), "a file that is there", found(Located(data[name], option(name)))))
     return lines
+
+
+def _says_nothing(name: str, value: object) -> bool:
+    """A user without a name, for instance, would be nobody in particular, and a proof of no probe no proof."""
+    if isinstance(value, str):
+        return name not in TAKEN_BACK and not value.strip(" ," if name in LISTS else None)
+    return value is None
 
 
 def _connection_names() -> set[str]:

@@ -29,6 +29,7 @@ from fleet.values import (
     Port,
     ServiceName,
     Switch,
+    UserName,
     Width,
     Word,
     _matching,
@@ -39,7 +40,7 @@ from fleet.values import (
 class Ssh(Frozen):
     """How a node is reached. Paths are absolute once loaded. Host keys are always checked strictly."""
 
-    user: str = "root"
+    user: UserName = "root"
     port: Port = 22
     key: str | None = None
     known_hosts: str | None = None

@@ -56,6 +56,7 @@ Flag = Annotated[str, _matching(FLAG, "a flag such as --max-num-seqs")]
 AbsolutePath = Annotated[str, _matching(re.compile(r"/[^\x00-\x1f:]*"), "an absolute path without a colon")]
 """Of what a container sees: podman and docker take a colon in --volume for the end of the path."""
 Address = Annotated[str, _matching(re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_%-]*"), "a host name or an IP address")]
+UserName = Annotated[str, formed(re.compile(r"\S+"), "a user's name")]
 PatchName = Annotated[str, _matching(PATCH_NAME, "a patch's name: small letters, digits, dashes")]
 Integer = Annotated[int, Field(strict=True)]
 """Strict, so that `true` and "8" are told and not taken for 1 and 8."""

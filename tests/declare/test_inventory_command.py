@@ -46,6 +46,18 @@ def test_hosts_carry_what_their_owner_declared(write_site: WriteSite, pyinfra: P
     assert "ssh_allow_agent" not in second["data"]
 
 
+@pytest.mark.parametrize("verb", ["gates.py", "fact"])
+def test_a_key_that_is_not_there_is_told_before_anybody_is_contacted(
+    write_site: WriteSite, pyinfra: Pyinfra, verb: str, tmp_path: Path
+) -> None:
+    here = node().replace("192.0.2.1", "127.0.0.1") + "ssh: {port: 9, key: k}\n"
+    fleet, key = write_site({"inventory/prod/n1.yaml": here}), tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    words = (verb,) if verb.endswith(".py") else (verb, "facts.topology.Topology")
+    refused(pyinfra(fleet, *words), f"n1: ssh.key: want a file that is there, found {fleet}/k")
+    assert "Could not connect" in pyinfra(fleet, *words, "--data", f"ssh_key={key}").stderr
+
+
 def test_a_recorded_node_is_a_host_under_its_own_name(write_site: WriteSite, pyinfra: Pyinfra) -> None:
     fleet = write_site({"inventory/prod/n1.yaml": node() + "recording: n1.json\n", "inventory/prod/n1.json": "{}"})
     done = pyinfra(fleet, "debug-inventory", "--json", "--limit", "@recorded", "--limit", "n1")

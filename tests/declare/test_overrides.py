@@ -13,7 +13,7 @@ from declared_sites import GLM, PROJECT, node
 
 from declare.invocation import enter, for_command
 from declare.load import load_fleet
-from declare.override import NAMES, parsed, read_overrides
+from declare.override import NAMES, TAKEN_BACK, parsed, read_overrides
 from declare.problem import DeclarationError
 from declare.site import find_site
 from fleet.declaration import Fleet, LayoutDeclaration, Speculative
@@ -174,6 +174,12 @@ WRONG = [
     (["tp=true"], "--data tp: want an integer >= 1, found true"),
     (["tp=8.0"], "--data tp: want an integer >= 1, found 8.0"),
     (["tp=null"], "--data tp: want a value, found null"),
+    (["tp="], "--data tp: want a value, found nothing"),
+    (["report= "], "--data report: want a value, found nothing"),
+    (["proof=,"], "--data proof: want a value, found nothing"),
+    (["ssh_user="], "--data ssh_user: want a value, found nothing"),
+    (["ssh_user=null"], "--data ssh_user: want a value, found null"),
+    (["ssh_key=/nonexistent"], '--data ssh_key: want a file that is there, found "/nonexistent"'),
     (["tp"], "--data tp: want NAME=VALUE, found no ="),
     (["tp=4", "tp=8"], "--data tp: want one value, found 2"),
     (["service=glm", "partition=41-37"], '--data partition: want a list, each an integer, found "41-37"'),
@@ -215,6 +221,12 @@ def test_a_wrong_override_names_its_option(load: Load, words: list[str], said: s
         load(*words)
     (line,) = refused.value.lines
     assert line.startswith(said)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TAKEN_BACK])
+def test_no_override_may_be_empty(load: Load, name: str) -> None:
+    with pytest.raises(DeclarationError, match=f"^--data {name}: want a value, found nothing$"):
+        load(f"{name}=")
 
 
 def test_the_connection_options_of_pyinfra_pass(load: Load) -> None:
