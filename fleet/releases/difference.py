@@ -90,11 +90,15 @@ def _compare(what: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def plan_words(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, ...]:
     """Two plan.json documents compared in words: layout, image, engine flags, env, container flags."""
-    top = {key: old.get(key) for key in ("model", "image", "engine", "port")}
+    flags = [flags_of(document.get("argv") or []) for document in (old, new)]
+    by_flag = {"port"} if any("--port" in known for known in flags) else set()  # told once, as its flag
+    for document, known in zip((old, new), flags, strict=True):
+        known["command"] = known["command"].removesuffix(f" {document.get('model')}")  # told once, as the model
+    top = {key: old.get(key) for key in ("model", "image", "engine", "port") if key not in by_flag}
     words = _compare("", top, {key: new.get(key) for key in top})
     words = [word.strip() for word in words]
     words += _compare("layout", old.get("layout") or {}, new.get("layout") or {})
-    words += _compare("flag", flags_of(old.get("argv") or []), flags_of(new.get("argv") or []))
+    words += _compare("flag", *flags)
     words += _compare("env", old.get("env") or {}, new.get("env") or {})
     words += _compare("span", *({k: v for k, v in (d.get("span") or {}).items() if k != "digest"} for d in (old, new)))
     words += _compare("patch", *({p["name"]: p["digest"] for p in d.get("patches") or []} for d in (old, new)))

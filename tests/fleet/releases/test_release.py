@@ -157,6 +157,20 @@ def test_equal_plans_have_no_words() -> None:
     assert plan_words(document, document) == ()
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("port", 8123, "flag --port: 8000 -> 8123"),
+        ("model", "/srv/models/other", "model: /models/glm-5.2 -> /srv/models/other"),
+    ],
+)
+def test_what_is_a_field_and_a_word_of_the_command_is_told_once(field: str, value: Any, told: str) -> None:
+    before = plan()
+    after = before.model_copy(update={"service": before.service.model_copy(update={field: value})})
+    words = plan_words(plan_document(before), plan_document(after))
+    assert [word for word in words if not word.startswith("container ")] == [told], "beside what is mounted"
+
+
 def test_a_service_that_is_no_longer_declared_is_shown_as_a_removal() -> None:
     (found,) = removals("a1", facts(services=(installed(), installed("old"))), frozenset({"glm"}))
     assert (found.service, found.kind) == ("old", "remove")
