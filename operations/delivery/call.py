@@ -25,12 +25,17 @@ def _body() -> str:
 
 
 def call(host: "Host", verb: str, values: Mapping[str, Value], timeout_s: float = 120) -> Output:
-    """Run one verb on a node. A text becomes a variable, anything else an array."""
-    lines = [f"state={shlex.quote(STATE)}"]
+    """Run one verb on a node."""
+    return run(host, READ_WHOLE, stdin=script(verb, values), timeout_s=timeout_s)
+
+
+def script(verb: str, values: Mapping[str, Value], state: str = STATE) -> str:
+    """What a node reads to run one verb. A text becomes a variable, anything else an array."""
+    lines = [f"state={shlex.quote(state)}"]
     for name, value in values.items():
         words = shlex.quote(value) if isinstance(value, str) else f"({shlex.join(value)})"
         lines.append(f"{name}={words}")
-    return run(host, READ_WHOLE, stdin="\n".join([*lines, _body(), f"verb_{verb} </dev/null", ""]), timeout_s=timeout_s)
+    return "\n".join([*lines, _body(), f"verb_{verb} </dev/null", ""])
 
 
 def of_files(files: Iterable[ManifestFile]) -> dict[str, Value]:

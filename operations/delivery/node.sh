@@ -157,13 +157,15 @@ verb_begin() {
 
 # -- comparing -----------------------------------------------------------------------------------------------------------
 
-compare_in() { # FOLDER: prints the place of each of `names` there whose content is not as `sums` says
+compare_in() { # FOLDER [COUNT]: prints the place of each of `names` there whose content is not as `sums` says
+  # COUNT: a file that gets the size of each that was read to its end, for `poll`
   local worker
   for ((worker = 0; worker < hashers; worker++)); do
     (
       cd -- "$1" || exit
       for ((at = worker; at < ${#names[@]}; at += hashers)); do
         printf '%s  ./%s\n' "${sums[at]}" "${names[at]}" | sha256sum --status -c - 2>/dev/null || printf '%s\n' "$at"
+        [[ ! ${2-} ]] || printf '%s\n' "${sizes[at]}" >>"$2"
       done
     ) &
   done
@@ -202,8 +204,8 @@ verb_adopt() {
   local before bad=() at
   renew
   before=$(listing_of "$path")
-  rm -f -- "$home/$key.verified"
-  mapfile -t bad < <(compare_in "$path")
+  rm -f -- "$home/$key.verified" "$home/compared"
+  mapfile -t bad < <(compare_in "$path" "$home/compared")
   for at in "${bad[@]}"; do tell_wrong "$path" "$at"; done
   renew
   if ((${#bad[@]} == 0)) && whole "$path"; then
@@ -407,6 +409,7 @@ verb_poll() { # bytes that are there of each item, and the lease once more
   for at in "${!stagings[@]}"; do
     [[ ! -d ${stagings[at]} ]] || printf 'bytes=%s %s\n' "$at" "$(du -sb -- "${stagings[at]}" 2>/dev/null | cut -f 1)"
   done
+  [[ ! -f $home/compared ]] || result compared "$(awk '{ sum += $1 } END { printf "%.0f", sum }' "$home/compared")"
 }
 
 verb_end() {
@@ -418,7 +421,7 @@ verb_end() {
   for at in "${!stagings[@]}"; do
     rmdir -- "${stagings[at]}/files" "${stagings[at]}/parts" "${stagings[at]}" 2>/dev/null
   done
-  rm -rf -- "$home/lease" "$home"/.lease.* # last: who waits for it begins at once
+  rm -rf -- "$home/compared" "$home/lease" "$home"/.lease.* # last: who waits for it begins at once
   result ended "$run_id"
 }
 

@@ -1,7 +1,5 @@
 """The delivery itself: every node takes what it lacks from whoever has it, and gives it on once verified."""
 
-import time
-
 import gevent
 from gevent.pool import Pool
 
@@ -12,9 +10,8 @@ from operations.delivery.turn import Turn
 def deliver(run: Delivery) -> None:
     """All nodes at once, to the end of each; then every node gives up its lease and stops to listen."""
     turns = [Turn(run, run.hosts[name]) for name in run.taking_part]
-    began = time.monotonic()
     pause = min(max(5.0, len(turns) / 10), run.fleet.delivery.lease_s / 3)
-    watching = [gevent.spawn(_watch, turn, began, pause) for turn in turns]
+    watching = [gevent.spawn(_watch, turn, pause) for turn in turns]
     try:
         Pool(1024).map(lambda turn: turn.bring(), turns)
     finally:
@@ -25,8 +22,8 @@ def deliver(run: Delivery) -> None:
         run.stop(f"{bad[0].node}: {run.found.items[bad[0].item].name}: {bad[0].reason}")
 
 
-def _watch(turn: Turn, began: float, pause: float) -> None:
+def _watch(turn: Turn, pause: float) -> None:
     """Renew the lease of one node, and tell how far it is. Each for itself: none waits for a silent one."""
     while turn.living:
         gevent.sleep(pause)
-        turn.tell(time.monotonic() - began)
+        turn.tell()

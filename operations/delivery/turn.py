@@ -12,13 +12,13 @@ from fleet.delivery.swarm import Bundle, Transfer
 from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
 from operations.delivery.look import look_at, request_for, urls_of
+from operations.delivery.pace import GIB, Comparing, Pace
 from operations.delivery.push import PushError, push
 from operations.delivery.run import CONTROLLER, Delivery, FromUrl, Outcome
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-GIB = 1 << 30
 TELL_EVERY_S = 20
 _LITERAL = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
 
@@ -37,8 +37,9 @@ class Turn:
         self.sources: dict[str, set[str]] = {}
         self.arrived: dict[str, int] = {}
         self.living = True
-        self._told = (0.0, 0)
-        self._comparing: str | None = None
+        self._told_s: float | None = None
+        self._moving = Pace(self.began)
+        self._comparing: Comparing | None = None
         self._stagings = [self.run.found.items[need.item].staging for need in self.needs]
 
     # -- calls --------------------------------------------------------------------------------------------------------
@@ -184,9 +185,7 @@ class Turn:
         else:
             files = [file for file in item.manifest.files if look.there.get(file.path) == sizes[file.path]]
         values = {**of_item(item), **of_files(files)}
-        self._comparing = (
-            f"reads and compares {sum(file.bytes for file in files) / GIB:.2f} GiB that lie at {item.path}"
-        )
+        self._comparing = Comparing(item.path, sum(file.bytes for file in files), Pace(time.monotonic()))
         told = self.must("adopt", **values | ({"staging": ""} if reader else {}))
         self._comparing = None
         if told.value("adopted") == "yes":
@@ -295,24 +294,22 @@ class Turn:
         self._keep(item.key, "delivered")
         self.host.log(f"{item.name}: delivered and verified at {item.image or item.path}")
 
-    def tell(self, spent_s: float) -> None:
+    def tell(self) -> None:
         """Renew the lease; say how far this node is, and how long it will take at this pace."""
         wanted = sum(need.bytes for need in self.needs)
         output = self.call("poll", timeout_s=30, stagings=[item.staging for item in self._lacking()])
         counts = [int(line.split()[-1]) for line in output.stdout.splitlines() if re.fullmatch(r"bytes=\d+ \d+", line)]
         done = min(wanted, sum(counts) if counts else 0)
-        last_s, last = self._told
-        if not wanted or self.run.swarm.finished(self.name) or (last_s and spent_s - last_s < TELL_EVERY_S):
+        now = time.monotonic()
+        early = self._told_s is not None and now - self._told_s < TELL_EVERY_S
+        if not wanted or self.run.swarm.finished(self.name) or early:
             return
-        if self._comparing is not None:  # nothing arrives meanwhile, and how far it is only the node's sha256sum knows
-            self._told = (spent_s, done)
-            self.host.log(f"deliver: {self._comparing}")
+        self._told_s = now
+        if self._comparing is not None:  # nothing arrives meanwhile
+            self.host.log(f"deliver: {self._comparing.told(now, int(output.value('compared') or 0))}")
+            self._moving.seen(now, done)
             return
-        pace = (done - last) / max(spent_s - last_s, 0.001)
-        left = f"{(wanted - done) / pace / 60:.1f} min left" if pace > 0 else "time left unknown"
-        self._told = (spent_s, done)
-        told = f"{done / GIB:.2f} of {wanted / GIB:.2f} GiB ({done * 100 // wanted} %), {pace / MIB:.0f} MiB/s, {left}"
-        self.host.log(f"deliver: {told}")
+        self.host.log(f"deliver: {self._moving.told(now, done, wanted)}")
 
     def end(self) -> None:
         """Nothing of this run stays on the node but what was placed, and what a next run can go on with."""
