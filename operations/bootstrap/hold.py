@@ -1,13 +1,15 @@
 """The rollout's lock over a bootstrap, and what is looked at again while it is held."""
 
 import secrets
+import signal
+import sys
 import time
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import gevent
 from pyinfra.api.state import BaseStateCallback
 
-from declare import leave
 from facts.connection import watch
 from facts.shell import run as shell
 from operations.bootstrap.look import Bootstrapping, decided, look, look_at
@@ -24,10 +26,19 @@ if TYPE_CHECKING:
 
 
 class _GiveBack(BaseStateCallback):
-    """A machine whose step failed gets no later operation, so its lock is given back here."""
+    """A machine whose step failed gets no later operation, so its lock is given back here; all of them after Ctrl-C."""
 
     def __init__(self, run: Bootstrapping) -> None:
         self.run = run
+
+    def operation_start(self, state: "State", op_hash: str) -> None:  # type: ignore[override]
+        if self.run.interrupted is None:
+            return
+        if self.run.locked is True:
+            self.run.locks.release()
+        again = "between two steps, and the locks were given back; run it again, which goes on"
+        _say(self.run, f"interrupted by {self.run.interrupted} {again}")
+        sys.exit(1)
 
     def operation_host_error(self, state: "State", host: "Host", op_hash: str, *words: int) -> None:  # type: ignore[override]
         self.run.failed = self.run.failed or host.name
@@ -36,30 +47,44 @@ class _GiveBack(BaseStateCallback):
             self.run.locks.release([host.name])
 
 
+def _say(run: Bootstrapping, why: str) -> None:
+    """Why the run ends, for people now and for machines at its end; for these the first reason stays."""
+    run.stopped = run.stopped or why
+    console(run.invocation.json).print(f"stopped: {why}", style="bold red", markup=False, soft_wrap=True)
+
+
+def _listen(run: Bootstrapping, names: str) -> None:
+    """Ctrl-C and SIGTERM: the first lets the step that has begun end on every machine, the second leaves at once."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if run.interrupted is not None:
+            _say(run, f"left by {name} in a step; the lock of {names} runs out by itself, or: fleet unlock NODE --yes")
+            sys.exit(1)
+        run.interrupted = name
+        told = "the step that has begun is ended, no other begins; once more to leave at once"
+        console(run.invocation.json).print(f"\n{name}: {told}", style="bold yellow", markup=False, soft_wrap=True)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+
+
 def lock(state: "State", host: "Host", run: Bootstrapping) -> bool:
     """Take the rollout's lock of every machine that changes, and look again: each must need what was shown."""
     with run.guard:
         if run.locked is None:
             names = ", ".join(sorted(name for name in run.hosts if run.changes(name)))
-            leave.say(
-                f"left between two steps; run it again, which goes on, when the lock of {names} has run out, or after: "
-                "fleet unlock NODE --yes"
-            )
+            _listen(run, names)
+            state.add_callback_handler(_GiveBack(run))
             run.locked = _lock(state, run)
             if run.locked is not True:
-                run.stopped = f"{run.locked}; nothing was changed"
-                console(run.invocation.json).print(
-                    f"stopped: {run.locked}; nothing was changed", style="bold red", markup=False, soft_wrap=True
-                )
-            else:
-                state.add_callback_handler(_GiveBack(run))
+                _say(run, f"{run.locked}; nothing was changed")
     return run.locked is True
 
 
 def _lock(state: "State", run: Bootstrapping) -> str | bool:
     def lost(why: str) -> None:
-        run.stopped = run.stopped or why
-        console(run.invocation.json).print(f"stopped: {why}", style="bold red", markup=False, soft_wrap=True)
+        _say(run, why)
         state.fail_hosts(set(state.active_hosts))
 
     hosts = {name: host for name, host in run.hosts.items() if run.changes(name)}

@@ -46,6 +46,8 @@ class Bootstrapping:
     """The first machine on which something failed: none is rebooted after that."""
     stopped: str | None = None
     """Why the run was refused or ended early."""
+    interrupted: str | None = None
+    """The signal that asked for an end."""
     conforming: set[str] = field(default_factory=set)
     """Machines that were changed, looked at again, and are as declared."""
     guard: Any = field(default_factory=RLock, repr=False)

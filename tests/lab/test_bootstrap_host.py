@@ -1,10 +1,11 @@
 """From a bare host to a served completion: bootstrap, deliver, deploy, each twice, on real hosts of the lab."""
 
+import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -197,23 +198,64 @@ def test_a_machine_that_someone_else_changes_is_left_alone_and_the_holder_is_nam
     assert "nofile 7" in fleet.on(NODE, "cat /etc/security/limits.d/90-vllm-fleet.conf; rm /var/lib/vllm-fleet/lock")
 
 
-def test_a_bootstrap_that_is_interrupted_says_what_of_it_stays(fleet: RolloutSite) -> None:
-    folders = " ".join(f"/srv/{n}" for n in range(9))
+LOCK = "/var/lib/vllm-fleet/lock"
+SLOW_MKDIR = """#!/bin/sh
+case "$*" in */srv/0*) touch /run/begun; until [ -e /run/go ]; do sleep 0.1; done ;; esac
+exec /usr/bin/mkdir "$@"
+"""
+
+
+@pytest.fixture
+def in_a_step(fleet: RolloutSite) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """A bootstrap in the middle of its step for /srv/0, which ends when `/run/go` is there; /srv/1 comes after it."""
     declared = (fleet.fleet / "group_data/all.yaml").read_text()
     document = yaml.safe_load(declared)
-    document["host"]["folders"] = folders.split()
+    document["host"]["folders"] = ["/srv/0", "/srv/1"]
     (fleet.fleet / "group_data/all.yaml").write_text(yaml.safe_dump(document))
-    running = fleet.start("bootstrap.py", "-y")
-    deadline = time.monotonic() + 60
-    while not fleet.on(NODE, "ls -d /srv/0 2>/dev/null || true"):
-        assert time.monotonic() < deadline
-    os.killpg(running.pid, signal.SIGINT)
-    out, _ = running.communicate(timeout=60)
-    fleet.on(NODE, f"rm -rf /var/lib/vllm-fleet/lock {folders}")
+    fleet.lab.ssh(NODE, "cat >/usr/local/bin/mkdir; chmod 755 /usr/local/bin/mkdir", input=SLOW_MKDIR)
+
+    def begun(*words: str) -> "subprocess.Popen[str]":
+        running = fleet.start("bootstrap.py", "-y", *words)
+        deadline = time.monotonic() + 60
+        while not fleet.on(NODE, "ls /run/begun 2>/dev/null || true"):
+            assert time.monotonic() < deadline and running.poll() is None
+        assert str(running.pid) in fleet.on(NODE, f"cat {LOCK}")
+        return running
+
+    yield begun
+    fleet.on(NODE, f"touch /run/go; rm -rf {LOCK} /srv/0 /srv/1 /usr/local/bin/mkdir; sleep 0.3; rm /run/go /run/begun")
     (fleet.fleet / "group_data/all.yaml").write_text(declared)
+
+
+def test_a_bootstrap_that_is_interrupted_ends_its_step_and_gives_the_lock_back(
+    fleet: RolloutSite, in_a_step: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    running = in_a_step("--data", f"report={tmp_path / 'report.json'}")
+    os.killpg(running.pid, signal.SIGINT)
+    time.sleep(1)
+    fleet.on(NODE, "touch /run/go")
+    out, _ = running.communicate(timeout=60)
     assert running.returncode == 1, out
-    assert f"SIGINT: left between two steps; run it again, which goes on, when the lock of {NODE} has run out" in out
-    assert "nothing was changed" not in out and "Traceback" not in out
+    assert "SIGINT: the step that has begun is ended, no other begins" in out and "Traceback" not in out
+    assert fleet.on(NODE, f"ls -d {LOCK} /srv/0 /srv/1 2>/dev/null || true") == "/srv/0", out
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert told["stopped"].startswith("interrupted by SIGINT between two steps, and the locks were given back")
+    again = bootstrap(fleet, "--json")
+    assert again.code == 0 and [row["status"] for row in again.machine["nodes"]] == ["done"], again.out
+    assert fleet.on(NODE, f"ls -d {LOCK} /srv/1 2>/dev/null || true") == "/srv/1"
+
+
+def test_a_bootstrap_that_is_interrupted_twice_leaves_at_once_and_says_whose_lock_stays(
+    fleet: RolloutSite, in_a_step: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    running = in_a_step()
+    for _ in range(2):
+        os.killpg(running.pid, signal.SIGTERM)
+        time.sleep(0.5)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 1 and "Traceback" not in out, out
+    assert f"stopped: left by SIGTERM in a step; the lock of {NODE} runs out by itself" in out
+    assert str(running.pid) in fleet.on(NODE, f"cat {LOCK}")
 
 
 def test_of_two_bootstraps_one_proceeds_and_the_other_names_it(fleet: RolloutSite) -> None:
