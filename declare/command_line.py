@@ -21,11 +21,13 @@ from declare.invocation import enter
 from declare.meanwhile import load_while_hosts_answer
 from declare.operation_order import read_no_source_lines
 from declare.problem import DeclarationError
+from declare.quiet import name_no_code
 
 
 def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     """Hosts and groups of the fleet that FLEET names. Raises InventoryError, which pyinfra prints and exits 1 for."""
     _obey_no_color()
+    name_no_code()
     speak_to_machines()
     try:
         invocation = enter(os.environ.get("FLEET"), _options())
@@ -56,6 +58,7 @@ def leave_with_one() -> None:
 
 def refuse_malformed_data() -> None:
     """Raises InventoryError where `--data` is no NAME=VALUE."""
+    name_no_code()
     wrong = refused_data(_options().get("data") or ())
     if wrong:
         raise InventoryError(_told(wrong))

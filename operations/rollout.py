@@ -17,6 +17,7 @@ from gevent.lock import RLock
 from pyinfra.api import operation
 from pyinfra.api.output import set_echo
 
+from declare.quiet import leave_the_end_to_us
 from facts.shell import without_results
 from fleet.gate import EVERYWHERE
 from fleet.releases.current import current_document
@@ -48,6 +49,7 @@ def begin(prepare: Callable[[], Run]) -> Run:
                 rollout = prepare()
                 _begun.append(rollout)
                 atexit.register(_report, rollout)
+                leave_the_end_to_us()
             except Exception as error:
                 _begun.append(error)
         if isinstance(_begun[0], Exception):

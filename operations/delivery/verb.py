@@ -10,6 +10,7 @@ from pyinfra.api.exceptions import DeployError
 
 from declare import leave
 from declare.invocation import Invocation
+from declare.quiet import leave_the_end_to_us
 from operations.delivery.look import survey, totals
 from operations.delivery.run import Delivery
 from operations.hosts import reached
@@ -91,6 +92,7 @@ def _refuse(state: "State", run: Delivery) -> None:
 
 def bring(state: "State", host: "Host", run: Delivery) -> bool:
     """Every node at once, whatever number pyinfra runs at a time: they wait for each other's bytes."""
+    leave_the_end_to_us()
     from operations.delivery.swarming import deliver
 
     def work() -> None:

@@ -105,3 +105,34 @@ def test_a_recorded_command_with_a_pattern_of_the_checkpoints_is_not_called_drif
     assert done.returncode == 1 and "follows from the checkpoint there: declare it in hf_overrides" in done.stderr, done
     golden.write_text(json.dumps({"argv": words[:3], "env": {}}))
     assert fleet("cmd", "glm", "a1", "--check", str(golden)).returncode == 2
+
+
+def pyinfra(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [FLEET.with_name("pyinfra"), "inventory.py", "deploy.py", *words]
+    environment = {**os.environ, "FLEET": "recorded"}
+    return subprocess.run(
+        command, cwd=PROJECT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+
+
+def test_a_rollout_that_stopped_says_why_and_leaves_no_lines_that_say_less_above_it() -> None:
+    done = pyinfra("-y")
+    assert done.returncode == 1 and "stopped: lock: want a1 to take a lock" in done.stdout, done
+    assert "executed 0 commands" not in done.stderr and "No hosts remaining" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            ("--dry", "--data", "max_model_len=99999999"),
+            "refused by ",
+        ),
+        (("--dry", "--data", "tp=x"), "refused, nothing was changed"),
+        (("--dry", "--data", "tp"), "refused, nothing was changed"),
+    ],
+)
+def test_a_refusal_names_its_reason_and_no_line_of_code(words: tuple[str, ...], reason: str) -> None:
+    done = pyinfra(*words)
+    assert done.returncode == 1 and f"--> pyinfra error: {reason}" in done.stderr, done
+    assert ".py line" not in done.stderr
