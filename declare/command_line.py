@@ -47,7 +47,7 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
 def speak_to_machines() -> None:
     """With `--json` our verbs print one document of their own, also where they are refused."""
     options = _options()
-    if options.get("json_output"):
+    if options.get("json_output") and not options.get("debug_operations"):
         machine.speak(options.get("operations") or ())
 
 
