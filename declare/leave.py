@@ -5,10 +5,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 import click
+from gevent.pool import Pool
+from pyinfra import state
+from pyinfra.context import ctx_state
 
 from declare import machine
+
+
+def at_once() -> NoReturn:
+    """End the process with 1 from a signal's handler, whatever still runs on the hosts.
+
+    pyinfra says good-bye to every host through the pool whose places those hold that still run: with all of them taken
+    it would wait for their end.
+    """
+    if ctx_state.isset() and state.initialised:
+        state.pool = Pool()
+    sys.exit(1)
 
 
 def say(text: str) -> None:
@@ -18,7 +33,7 @@ def say(text: str) -> None:
         told = f"{signal.Signals(number).name}: {text}"
         click.echo(f"\n{told}", err=True)
         machine.because(told)
-        sys.exit(1)
+        at_once()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)

@@ -1,11 +1,10 @@
 """Ctrl-C, SIGTERM, SIGHUP: the first lets the turns that have begun end, the second leaves at once. All exit with 1."""
 
 import signal
-import sys
 from collections.abc import Callable
 from types import FrameType
 
-from declare import machine
+from declare import leave, machine
 from operations.run import Run
 from operations.show import console, unread
 
@@ -22,7 +21,7 @@ def listen(current: Callable[[], Run | None]) -> None:
             rollout.stop(f"interrupted by {name}")
         if rollout is None or rollout.interrupted or not rollout.locks.held:
             machine.because(f"{name}: left before anything was changed")  # else the run tells for itself
-            sys.exit(1)
+            leave.at_once()
         rollout.interrupted = True
         told = "turns that have begun are ended, no other begins; once more to leave at once"
         with unread():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import gevent
 from pyinfra.api.state import BaseStateCallback
 
+from declare import leave
 from facts.connection import watch
 from facts.shell import run as shell
 from operations.bootstrap.look import Bootstrapping, decided, look, look_at
@@ -60,7 +61,7 @@ def _listen(run: Bootstrapping, names: str) -> None:
         name = signal.Signals(number).name
         if run.interrupted is not None:
             _say(run, f"left by {name} in a step; the lock of {names} runs out by itself, or: fleet unlock NODE --yes")
-            sys.exit(1)
+            leave.at_once()
         run.interrupted = name
         told = "the step that has begun is ended, no other begins; once more to leave at once"
         console(run.invocation.json).print(f"\n{name}: {told}", style="bold yellow", markup=False, soft_wrap=True)

@@ -240,7 +240,7 @@ def test_a_bootstrap_that_is_interrupted_ends_its_step_and_gives_the_lock_back(
     assert fleet.on(NODE, f"ls -d {LOCK} /srv/0 /srv/1 2>/dev/null || true") == "/srv/0", out
     told = json.loads((tmp_path / "report.json").read_text())
     assert told["stopped"].startswith("interrupted by SIGINT between two steps, and the locks were given back")
-    again = bootstrap(fleet, "--json")
+    again = bootstrap(fleet, "-y", "--json")
     assert again.code == 0 and [row["status"] for row in again.machine["nodes"]] == ["done"], again.out
     assert fleet.on(NODE, f"ls -d {LOCK} /srv/1 2>/dev/null || true") == "/srv/1"
 
