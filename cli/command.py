@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def check(invocation: Invocation, service: str, node: str | None, golden: Path, 
     if plan.layout is None:
         fail(f"{service} on {nodes[0]}: {plan.layout_error}; set layout, for example --data tp=8 --data pp=1")
     now = document(plan)
-    drift = [*_list_drift(recorded["argv"], now["argv"]), *_env_drift(recorded["env"], now["env"])]
+    drift = [*_list_drift(recorded["argv"], now["argv"]), *_env_drift(recorded["env"], now["env"], declared.secrets)]
     if as_json:
         typer.echo(json.dumps({"service": service, "node": nodes[0], "drift": drift}, indent=1, ensure_ascii=False))
     else:
@@ -108,6 +109,9 @@ def _needs_the_node(node: NodeDeclaration, service: ServiceDeclaration) -> str |
     return None
 
 
+KINDS: dict[type, str] = {type(None): "null", bool: "true or false", list: "a list", dict: "an object"}
+
+
 def _golden(path: Path) -> dict[str, Any]:
     """A recorded command: {"argv": [...], "env": {...}}. Exits 1 with the place where it is not one."""
     try:
@@ -116,6 +120,11 @@ def _golden(path: Path) -> dict[str, Any]:
         fail(f"{error}; --check wants what `fleet cmd SERVICE NODE --json` prints")
     if not isinstance(recorded.get("env"), dict) or not isinstance(recorded.get("argv"), list):
         fail(f"{path}: want an object with argv (a list) and env (an object), found {str(recorded)[:80]!r}")
+    words = [(f"argv[{place}]", word) for place, word in enumerate(recorded["argv"])]
+    words += [(f"env.{name}", value) for name, value in recorded["env"].items()]
+    for place, word in words:
+        if not isinstance(word, str):
+            fail(f"{path}: {place}: want text, found {KINDS.get(type(word), 'a number')}")
     return recorded  # type: ignore[no-any-return]
 
 
@@ -130,10 +139,12 @@ def _list_drift(old: list[Any], new: list[str]) -> list[str]:
     return lines
 
 
-def _env_drift(old: dict[str, Any], new: dict[str, str]) -> list[str]:
+def _env_drift(old: dict[str, Any], new: dict[str, str], secrets: Container[str]) -> list[str]:
+    """Each variable that differs. A record that somebody else made may hold the values of secrets."""
     lines = []
     for name in sorted(old.keys() | new.keys()):
         was, now = (repr(env[name]) if name in env else "nothing" for env in (old, new))
         if was != now:
-            lines.append(f"env {name}: want {was}, found {now}")
+            shown = "a value that is not shown" if name in secrets and name in old else was
+            lines.append(f"env {name}: want {shown}, found {now}")
     return lines

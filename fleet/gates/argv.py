@@ -39,11 +39,16 @@ def engine_takes_argv(plan: Plan) -> list[Finding]:
         Finding(
             want=want,
             got=_without(words, f"{one.flag}: {one.message}" if one.flag else one.message),
-            remedy=_without(words, f"write {one.suggestion}") if one.suggestion else None,
+            remedy=_without(words, _remedy(one.suggestion)) if one.suggestion else None,
             warning=one.level == "warning",
         )
         for one in report.findings
     ]
+
+
+def _remedy(suggestion: str) -> str:
+    """A suggestion is what to write instead, or a sentence about it."""
+    return suggestion if " " in suggestion and suggestion[0] != "-" else f"write {suggestion}"
 
 
 def _words(value: object) -> Iterator[str]:

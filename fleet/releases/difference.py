@@ -35,12 +35,17 @@ class FileDiff(Frozen):
 
     def lines(self) -> list[str]:
         """The unified diff; empty where nothing differs."""
-        old, new = (self.before or "").splitlines(), (self.after or "").splitlines()
+        old, new = _lines(self.before or ""), _lines(self.after or "")
         names = (
             self.path if self.before is not None else "/dev/null",
             self.path if self.after is not None else "/dev/null",
         )
         return list(difflib.unified_diff(old, new, *names, lineterm=""))
+
+
+def _lines(text: str) -> list[str]:
+    """What newlines end. Other characters that Python takes for the end of a line stand inside of a value."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 class Change(Frozen):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,14 +70,32 @@ def test_a_run_that_is_left_while_it_still_connects_exits_1(tmp_path: Path, numb
         ('{"argv": [], "argv": [], "env": {}}', "argv: want each key once, found it twice"),
         ('{"argv": [' + "9" * 5000 + '], "env": {}}', "want integers of at most 1000 digits, found one of 5000"),
         ('{"argv": "vllm serve", "env": {}}', "want an object with argv (a list) and env (an object), found"),
+        ('{"argv": ["vllm", 8000], "env": {}}', "argv[1]: want text, found a number"),
+        ('{"argv": [], "env": {"A": null}}', "env.A: want text, found null"),
     ],
-    ids=["deep", "twice", "endless", "text"],
+    ids=["deep", "twice", "endless", "text", "number", "null"],
 )
 def test_a_recorded_command_that_is_none_is_refused_with_its_place(tmp_path: Path, content: str, told: str) -> None:
     golden = tmp_path / "golden.json"
     golden.write_text(content)
     done = fleet("cmd", "glm", "a1", "--check", str(golden))
     assert done.returncode == 1 and done.stderr.startswith(f"{golden}: {told}"), done
+
+
+def test_a_secret_that_somebody_recorded_is_not_shown(tmp_path: Path) -> None:
+    nodes = tmp_path / "inventory" / "prod"
+    shutil.copytree(PROJECT / "inventory" / "recorded", nodes)
+    shutil.copy(nodes / "standin.digest", tmp_path)
+    (nodes / "group_data").rename(tmp_path / "group_data")
+    with (tmp_path / "group_data" / "a100.yaml").open("a") as file:
+        file.write("    secrets: {VLLM_API_KEY: {env: KEY_OF_GLM}}\n")
+    golden = tmp_path / "golden.json"
+    recorded = json.loads(fleet("cmd", "glm", "a1", "--json", FLEET=str(nodes)).stdout)
+    assert recorded["env"]["VLLM_API_KEY"] == "***"
+    golden.write_text(json.dumps({**recorded, "env": {**recorded["env"], "VLLM_API_KEY": "hunter2"}}))
+    done = fleet("cmd", "glm", "a1", "--check", str(golden), FLEET=str(nodes))
+    assert done.returncode == 2 and "env VLLM_API_KEY: want a value that is not shown, found '***'" in done.stdout, done
+    assert "hunter2" not in done.stdout + done.stderr
 
 
 def test_a_recorded_command_may_come_from_a_pipe() -> None:

@@ -25,6 +25,17 @@ def test_a_value_that_the_parser_refuses_fails() -> None:
     fails("engine-argv", engine("0.30.0", flags={"--compilation-config": {"mod": 3}}), "no such key: mod", "write mode")
 
 
+def test_a_remedy_that_is_a_sentence_is_told_as_it_is() -> None:
+    for flag, remedy in {
+        "--spec": "write the whole name",
+        "--swap-space": "leave it out: nothing is swapped",
+        "--temperature": "write --override-generation-config with",
+    }.items():
+        told = ask("engine-argv", engine("0.30.0", flags={flag: 1}))
+        remedies = [verdict.remedy for verdict in told if verdict.stops]
+        assert any(one.startswith(remedy) for one in remedies), remedies
+
+
 def test_what_would_parse_and_then_not_start_fails_as_well() -> None:
     fails("engine-argv", engine("0.30.0", flags={"--max-num-seqs": 0}), "--max-num-seqs")
     fails("engine-argv", engine("0.30.0", flags={"--enable-auto-tool-choice": True}), "needs --tool-call-parser")
