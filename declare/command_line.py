@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -56,10 +57,14 @@ def leave_with_one() -> None:
     leave.say("left before anything was looked at; nothing was changed")
 
 
-def refuse_malformed_data() -> None:
-    """Raises InventoryError where `--data` is no NAME=VALUE."""
+def refuse_malformed_call() -> None:
+    """Raises InventoryError where `--data` is no NAME=VALUE, or a verb of ours is asked of another inventory."""
     name_no_code()
-    wrong = refused_data(_options().get("data") or ())
+    options = _options()
+    wrong = refused_data(options.get("data") or ())
+    verb, inventory = next(iter(options.get("operations") or ()), ""), str(options.get("inventory") or "")
+    if machine.is_ours(verb) and Path(inventory).name != "inventory.py":
+        wrong.append(f"want `pyinfra inventory.py {verb}`, whose fleet FLEET names, found the inventory {inventory!r}")
     if wrong:
         raise InventoryError(_told(wrong))
 

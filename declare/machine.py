@@ -39,12 +39,17 @@ def speak(operations: Iterable[str]) -> None:
     What pyinfra prints there itself, a list of operations that names no service, gives way.
     """
     verb = next(iter(operations), "")
-    if _stdout or Path(verb).resolve().parent != PROJECT or not verb.endswith(".py"):
+    if _stdout or not is_ours(verb):
         return
     _stdout.append(sys.stdout)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
     logger.addHandler(_Ear())
     atexit.register(_end, Path(verb).stem)
+
+
+def is_ours(verb: str) -> bool:
+    """Is this a verb of this project, such as deploy.py?"""
+    return Path(verb).resolve().parent == PROJECT and verb.endswith(".py")
 
 
 def asked() -> bool:

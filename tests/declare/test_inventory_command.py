@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,15 @@ REFUSED = {
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
 def test_an_option_is_refused(write_site: WriteSite, pyinfra: Pyinfra, words: list[str], said: str) -> None:
     refused(pyinfra(write_site(), "debug-inventory", *words), said)
+
+
+@pytest.mark.parametrize("inventory", ["n1", "@local", "inventry.py"])
+def test_a_verb_on_another_inventory_is_refused_and_does_not_run_on_nobody(inventory: str) -> None:
+    words = [Path(sys.executable).with_name("pyinfra"), inventory, "deploy.py", "--dry"]
+    done = subprocess.run(words, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    refused(
+        done, rf"want `pyinfra inventory\.py deploy\.py`, whose fleet FLEET names, found the inventory '{inventory}'"
+    )
 
 
 BAD_SITES: dict[str, tuple[dict[str, str | bytes], str]] = {
