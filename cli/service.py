@@ -21,6 +21,7 @@ from fleet.plan import Plan
 from fleet.policy import ServicePolicy
 from fleet.releases.command import NODE_SCRIPT
 from fleet.releases.current import current_document
+from operations import interrupt
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
 from operations.show import console, print_gates
@@ -99,11 +100,8 @@ def _change(
     `together`: nodes that run one engine of it.
     """
     hosts = {name: session.hosts[name] for name in limits}
+    interrupt.leave_by(lambda name: typer.echo(f"{name}: each node ends by itself the {verb} that it began", err=True))
     locks = Locks(hosts, random.token_hex(8), lambda reason: typer.echo(reason, err=True))
-    try:
-        locks.acquire(session.invocation.fleet.rollout.lock_lease_s)
-    except LockError as error:
-        fail(str(error))
     rows: list[dict[str, Any]] = []
 
     def one(name: str) -> None:
@@ -113,8 +111,11 @@ def _change(
         rows.append({"node": name, "service": service, "verb": verb, "done": not done.reason, "reason": done.reason})
 
     try:
+        locks.acquire(session.invocation.fleet.rollout.lock_lease_s)
         for names in units(limits, together):  # the hosts of one engine wait for one another
             gevent.joinall([gevent.spawn(one, name) for name in names], raise_error=True)
+    except LockError as error:
+        fail(str(error))
     finally:
         locks.release()
     if as_json:

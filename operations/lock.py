@@ -58,11 +58,12 @@ class Locks:
         """
         for name in sorted(self.hosts):
             asked = time.monotonic()
+            self.held.add(name)  # first: who is ended while the node answers gives this one back as well
             output = self._node(name, "lock", holder(), self.run_id, str(lease_s))
             if output.reason is not None:
+                self.held.discard(name)
                 self.release()
                 raise LockError(_why(name, output))
-            self.held.add(name)
             self._taken[name].set()
             gevent.spawn(self._keep, name, lease_s, asked)
 

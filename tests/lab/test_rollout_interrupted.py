@@ -73,7 +73,7 @@ def test_before_the_lock_it_leaves_at_once(rolled: RolloutSite) -> None:
         until(looking, 60, "the gates wait for l1")
         os.killpg(run.pid, signal.SIGINT)
         ran = ended(run)
-    assert ran.code == 1, ran.out
+    assert ran.code == 1 and "SIGINT: left before anything was changed" in ran.plain, ran.out
     assert states(rolled) == before
 
 
@@ -109,3 +109,24 @@ def test_where_the_terminal_is_closed_the_turn_is_ended_and_the_report_tells_the
     assert state["pending"] == "" and state["current"] == before["a1"]["proven"] and serves(site, "a1")
     for node in site.nodes:
         assert site.on(node, f"ls {STATE}/lock 2>/dev/null || true") == "", "the locks are given back"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_start_that_is_interrupted_leaves_no_lock(rolled: RolloutSite, number: signal.Signals) -> None:
+    rolled.on("a1", "systemctl stop vllm-chat")
+    run = subprocess.Popen(
+        [str(BIN / "fleet"), "start", "chat"],
+        cwd=PROJECT,
+        env=rolled.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    until(lambda: rolled.state("a1", "chat")["active"] == "activating", 60, "a1 starts")
+    run.send_signal(number)
+    ran = ended(run)
+    assert (ran.code, ran.plain.strip()) == (1, f"{number.name}: each node ends by itself the start that it began")
+    rolled.fault("a1")
+    for node in rolled.nodes:
+        assert rolled.on(node, f"ls {STATE}/lock 2>/dev/null || true") == "", "the locks are given back"
