@@ -4,11 +4,14 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facts.shell import run
+from fleet.declaration import NodeDeclaration
 from fleet.policy import Hook
-from operations.steps import Step
+from fleet.releases.command import unit_name
+from fleet.span import serves
+from operations.steps import Step, endpoint_of
 from probes.asking.metrics import MetricsError, running_requests
 
 if TYPE_CHECKING:
@@ -77,6 +80,18 @@ def wait_for_requests(step: Step, say: Callable[[str], None]) -> int | None:
             say(f"draining: {running} requests run, {spent:.0f} s of {step.policy.drain_s}")
             told = spent
         time.sleep(0.25)
+
+
+def running_at_removal(
+    host: "Host", node: NodeDeclaration, service: str, lies: dict[str, Any], say: Callable[[str], None]
+) -> int | None:
+    """Requests that run in a service which is about to go. 0: it does not run; None: it did not tell.
+
+    `lies` is its plan.json. No hook takes it out of traffic: it is declared no longer, and its hooks with it.
+    """
+    if not lies or not serves(lies) or run(host, ("systemctl", "is-active", "--", unit_name(service))).reason:
+        return 0
+    return _running(endpoint_of(node, lies, None).url, say)
 
 
 def _running(url: str, say: Callable[[str], None]) -> int | None:

@@ -203,14 +203,19 @@ def _failed(rollout: Run, host: "Host", why: str) -> bool:
 
 def _remove(rollout: Run, host: "Host") -> bool:
     """Services that are no longer declared, where the owner said prune."""
-    from operations.cycle import Turn
+    from operations.cycle import Turn, cut_off
+    from operations.drain import running_at_removal
 
     for service in rollout.removes.get(host.name, []):
-        facts = rollout.survey.facts(host.name)
+        facts, node = rollout.survey.facts(host.name), rollout.survey.fleet.placement(host.name).node
         lies = current_document(facts.installed(service) if facts else None) or {}
         grace = (lies.get("policy") or {}).get("stop_grace_s", 60)
+        running = running_at_removal(host, node, service, lies, host.log)
         done = Turn(rollout=rollout, host=host, probes=[]).node("drop", service, timeout_s=grace + 120)
-        row = rollout.row((host.name, service), "failed" if done.reason else "removed", proof=done.reason or "-")
+        told = (done.reason or "") + cut_off(running)
+        row = rollout.row(
+            (host.name, service), "failed" if done.reason else "removed", proof=told.removeprefix("; ") or "-"
+        )
         rollout.keep(row)
         if done.reason:
             return _failed(rollout, host, f"{host.name}/{service} could not be removed: {done.reason}")

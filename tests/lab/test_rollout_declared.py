@@ -78,9 +78,15 @@ def test_a_service_that_is_no_longer_declared_stays_until_it_is_pruned(only_a1: 
     dry = only_a1.deploy("--dry", "--data", "prune=true")
     assert (dry.code, only_a1.marks()) == (0, both)
     chat = only_a1.state("a1", "chat")
+    only_a1.fault("a1", "hang")
+    asked = json.dumps({"model": "embed", "prompt": "anything"})
+    only_a1.on("a1", f"curl -s -d '{asked}' localhost:8005/v1/completions >/dev/null 2>&1 & sleep 0.5")
     code, report = only_a1.report("--data", "prune=true")
+    only_a1.fault("a1")
     assert code == 0
     assert {r["service"]: r["status"] for r in report["results"]} == {"chat": "unchanged", "embed": "removed"}
+    removed = next(row for row in report["results"] if row["service"] == "embed")
+    assert removed["proof"] == "1 requests ran at the stop and were cut unless they ended in time"
     left = only_a1.on("a1", f"ls {STATE} /etc/systemd/system; podman ps --all --format '{{{{.Names}}}}'; ss -Hltn")
     assert "embed" not in left and ":8005" not in left
     assert only_a1.state("a1", "chat") == chat
