@@ -1,7 +1,10 @@
 """Take a replica out of traffic, wait for its requests, put it back. The owner's hooks do the first and the last."""
 
+import os
 import shlex
+import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 HOOK_TIMEOUT_S = 120
+TOLD_BYTES = 500
+"""Of what a hook that failed said, at the end."""
 
 
 class HookError(RuntimeError):
@@ -32,11 +37,14 @@ def call_hook(host: "Host", hook: Hook, step: Step) -> None:
         "address": str(host.data.get("ssh_hostname", "")),
         "port": step.endpoint.url.rpartition(":")[2],
     }
-    words = tuple(_filled(word, values) for word in hook.command)
-    on_node = hook.on == "node"
-    reason = run(host, words, timeout_s=HOOK_TIMEOUT_S).reason if on_node else _on_controller(words)
+    called = words = tuple(_filled(word, values) for word in hook.command)
+    if hook.on == "node":  # which ends it a little after we gave it up: nobody else would
+        words = ("timeout", "--kill-after=5", str(HOOK_TIMEOUT_S + 5), *words)
+        reason = run(host, words, timeout_s=HOOK_TIMEOUT_S).reason
+    else:
+        reason = _on_controller(words)
     if reason is not None:
-        raise HookError(f"hook {shlex.join(words)} on the {hook.on}: {reason}")
+        raise HookError(f"hook {shlex.join(called)} on the {hook.on}: {reason}")
 
 
 def _filled(word: str, values: dict[str, str]) -> str:
@@ -46,19 +54,26 @@ def _filled(word: str, values: dict[str, str]) -> str:
 
 
 def _on_controller(words: tuple[str, ...]) -> str | None:
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=HOOK_TIMEOUT_S,
-            start_new_session=True,  # Ctrl-C is for the rollout, which ends its turn
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return None if done.returncode == 0 else f"exit {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}"
+    """Only the hook itself is waited for, and where it hangs, what it started goes with it.
+
+    So its output is a file: of a pipe the end is seen when the last process that holds it has ended.
+    """
+    with tempfile.TemporaryFile() as said:
+        try:
+            # A session of its own: Ctrl-C is for the rollout, which ends its turn.
+            hook = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        except OSError as error:
+            return str(error)
+        try:
+            code = hook.wait(HOOK_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(hook.pid, signal.SIGKILL)
+            hook.wait()
+            return f"it did not end within {HOOK_TIMEOUT_S} s"
+        said.seek(max(0, said.seek(0, os.SEEK_END) - TOLD_BYTES))
+        return None if code == 0 else f"exit {code}: {said.read().decode(errors='replace').strip()}"
 
 
 def wait_for_requests(step: Step, say: Callable[[str], None]) -> int | None:
