@@ -236,10 +236,7 @@ def _undo(turn: Turn, step: Step, why: str) -> tuple[str, str]:
 
 def _restored(turn: Turn, step: Step, undone: Output) -> tuple[str, str]:
     if undone.reason is not None:
-        return "failed", (
-            f"the old release could NOT be restored from here: {undone.reason}; "
-            f"the node tries it by itself, at the latest {step.deadline_s} s after the activation"
-        )
+        return "failed", not_back(undone, step.deadline_s)
     back = undone.value("undone")
     if back in (None, "none"):
         return "failed", "nothing served here before, so nothing was restored and the service is stopped"
@@ -247,6 +244,17 @@ def _restored(turn: Turn, step: Step, undone: Output) -> tuple[str, str]:
     if unproven is not None:
         return "failed", f"{back} was restored and does NOT prove itself: {unproven}"
     return "restored", f"{back} was restored and proved itself{undrain(turn, step)}"
+
+
+def not_back(undone: Output, deadline_s: int) -> str:
+    """What is true where an undo failed, by how far it came on the node."""
+    back = undone.value("undone")
+    if back not in (None, "none"):  # it is no longer pending, and nothing waits for a deadline
+        return f"{back} was put back and does NOT start: {undone.reason}; systemd tries again, up to restart_limit"
+    return (
+        f"the old release could NOT be restored from here: {undone.reason}; "
+        f"the node tries it by itself, at the latest {deadline_s} s after the activation"
+    )
 
 
 def doubt(turn: Turn, step: Step, release: str) -> str | None:

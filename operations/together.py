@@ -16,7 +16,18 @@ from gevent.pool import Pool
 from facts.shell import Output
 from fleet.releases.current import current_document
 from fleet.span import serves
-from operations.cycle import LockLost, Turn, cut_off, doubt, failure, first_error, proof_document, summary, undrain
+from operations.cycle import (
+    LockLost,
+    Turn,
+    cut_off,
+    doubt,
+    failure,
+    first_error,
+    not_back,
+    proof_document,
+    summary,
+    undrain,
+)
 from operations.drain import HookError, call_hook, wait_for_requests
 from operations.steps import Step
 from probes.evidence import Evidence
@@ -219,11 +230,8 @@ def _undo(engine: Engine, why: str, noted: frozenset[str]) -> tuple[dict[str, st
 
 def _restored(engine: Engine, undone: dict[str, Output]) -> tuple[dict[str, str], str]:
     failed = dict.fromkeys(undone, "failed")
-    if bad := _reasons(undone):
-        return failed, (
-            f"what ran before could NOT be restored from here: {bad}; "
-            f"each host tries it by itself, at the latest {engine.deadline_s} s after the activation"
-        )
+    if bad := {node: output for node, output in undone.items() if output.reason is not None}:
+        return failed, "; ".join(f"{node}: {not_back(output, engine.deadline_s)}" for node, output in bad.items())
     back = {part.node: undone[part.node].value("undone") for part in engine.parts}
     restored = [part for part in engine.parts if back[part.node] not in (None, "none")]
     if not restored:
