@@ -12,6 +12,7 @@ import typer
 
 from cli.machine import fail, refused_by
 from cli.session import Session, connected, placed
+from declare import leave
 from declare.invocation import Invocation
 from facts.shell import run
 from fleet.batches import units
@@ -21,7 +22,6 @@ from fleet.plan import Plan
 from fleet.policy import ServicePolicy
 from fleet.releases.command import NODE_SCRIPT
 from fleet.releases.current import current_document
-from operations import interrupt
 from operations.lock import LockError, Locks
 from operations.prepare import probe_folders
 from operations.show import console, print_gates
@@ -100,7 +100,7 @@ def _change(
     `together`: nodes that run one engine of it.
     """
     hosts = {name: session.hosts[name] for name in limits}
-    interrupt.leave_by(lambda name: typer.echo(f"{name}: each node ends by itself the {verb} that it began", err=True))
+    leave.say(f"each node ends by itself the {verb} that it began")
     locks = Locks(hosts, random.token_hex(8), lambda reason: typer.echo(reason, err=True))
     rows: list[dict[str, Any]] = []
 

@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM end a run with 1. pyinfra's own handler exits with 0, in the middle of whatever there is."""
+"""Ctrl-C, SIGTERM, SIGHUP end a run with 1. pyinfra's own handler exits with 0, in the middle of whatever there is."""
 
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -13,6 +13,12 @@ from pyinfra import state
 from pyinfra.context import ctx_state
 
 from declare import machine
+
+
+def signals() -> tuple[signal.Signals, ...]:
+    """What ends a run. SIGHUP is a terminal that was closed; who has it ignored (nohup) wants the run to go on."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM, *(() if ignored else (signal.SIGHUP,)))
 
 
 def at_once() -> NoReturn:
@@ -31,18 +37,19 @@ def say(text: str) -> None:
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         told = f"{signal.Signals(number).name}: {text}"
-        click.echo(f"\n{told}", err=True)
+        with suppress(OSError):  # nobody reads any more
+            click.echo(f"\n{told}", err=True)
         machine.because(told)
         at_once()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals():
         signal.signal(number, on_signal)
 
 
 @contextmanager
 def saying(text: str) -> Iterator[None]:
     """The same for a part of a run, which afterwards does with signals what it did before."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in signals()}
     say(text)
     try:
         yield
