@@ -22,10 +22,8 @@ def manifest(
     as_json: Annotated[bool, json_option("As a JSON document instead of lines.")] = False,
 ) -> None:
     """Print the manifest of a folder: SHA-256, size and path of every file. Exit 1 where a file cannot be one."""
-    if output is not None and output.resolve().is_relative_to(folder.resolve()):
-        fail(f"--output: want a file outside of {folder}, found {output}; it would be a part of the checkpoint")
-    if output is not None and output.exists() and not output.is_file():
-        fail(f"--output: want a file, found {output}, which is none; leave --output away, and it goes to stdout")
+    if output is not None:
+        _check(output, folder)
     try:
         made = measure(folder, _progress if sys.stderr.isatty() else lambda done, total: None)
     except DeclarationError as error:
@@ -39,6 +37,18 @@ def manifest(
     except OSError as error:
         fail(f"--output: want a file that can be written, found {output}: {error.strerror}")
     typer.echo(f"{output}: {len(made.files)} files, {made.total_bytes} bytes, {made.digest}", err=True)
+
+
+def _check(output: Path, folder: Path) -> None:
+    try:
+        inside = output.resolve().is_relative_to(folder.resolve())
+        other = output.exists() and not output.is_file()
+    except (OSError, RuntimeError) as error:  # a name that is too long, links that go round in a circle
+        fail(f"--output: want a file that can be written, found {output}: {getattr(error, 'strerror', None) or error}")
+    if inside:
+        fail(f"--output: want a file outside of {folder}, found {output}; it would be a part of the checkpoint")
+    if other:
+        fail(f"--output: want a file, found {output}, which is none; leave --output away, and it goes to stdout")
 
 
 def _progress(done: int, total: int) -> None:

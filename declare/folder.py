@@ -19,8 +19,11 @@ Told = Callable[[int, int], None]
 
 def files_of(folder: Path) -> dict[str, os.stat_result]:
     """Relative path -> stat of every file below. Raises DeclarationError with all that is neither file nor folder."""
-    if not folder.is_dir():
-        raise DeclarationError([f"{folder}: want a folder, found {'a file' if folder.exists() else 'nothing'}"])
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise DeclarationError([f"{folder}: want a folder, found a file"])
+    except OSError as error:
+        raise DeclarationError([f"{folder}: want a folder, found nothing: {error.strerror}"]) from None
     found: dict[str, os.stat_result] = {}
     wrong: list[str] = []
     waiting = [folder]

@@ -273,23 +273,27 @@ arrive_curl() {
       die source "curl: $(last_said)" ;;
     23) die target "curl cannot write; is the disk full? $(last_said)" ;;
     143) die target "the transfer was ended: this run no longer holds the node" ;;
+    153) drop_parts # SIGXFSZ
+      die content "more bytes came than the manifest says; it was ended" ;;
     *) die source "curl: $(last_said)" ;;
   esac
 }
 
 fetch_missing() { # what of `names` is not there in its length
-  local at config= size
+  local at config= size most=0
   for at in "${!names[@]}"; do
     size=$(stat -c %s -- "$staging/parts/${names[at]}" 2>/dev/null)
+    ((most >= sizes[at])) || most=${sizes[at]}
     [[ ! $size ]] || LEFT=1
     [[ $size == "${sizes[at]}" ]] && continue
     [[ ! $size ]] || ((size < sizes[at])) || rm -f -- "$staging/parts/${names[at]}"
     config+="url = \"${urls[at]}\""$'\n'"output = \"$staging/parts/${names[at]//\"/\\\"}\""$'\n'
   done
   [[ $config ]] || return 0
-  CURL_CONFIG=$config guarded 0 bash -c 'exec curl --config - --globoff --continue-at - --create-dirs --fail --fail-early \
+  # A server that goes on and on must not fill the disk: no file becomes larger than the largest of these (in KiB).
+  CURL_CONFIG=$config guarded 0 bash -c 'ulimit -f "$2"; exec curl --config - --globoff --continue-at - --create-dirs --fail --fail-early \
     --location --silent --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 \
-    --speed-time 30 --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}"
+    --speed-time 30 --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}" "$((most / 1024 + 1))"
 }
 
 had_bytes() { # of `names` that arrived so far
@@ -417,12 +421,21 @@ verb_end() {
   [[ $L_RUN == "$run_id" ]] || return 0
   systemctl stop -- "$unit" 2>/dev/null
   rm -rf -- "$run_folder"
-  [[ ! $archives ]] || rm -rf -- "$archives"
+  [[ ! $archives ]] || forget_archives
   for at in "${!stagings[@]}"; do
     rmdir -- "${stagings[at]}/files" "${stagings[at]}/parts" "${stagings[at]}" 2>/dev/null
   done
   rm -rf -- "$home/compared" "$home/lease" "$home"/.lease.* # last: who waits for it begins at once
   result ended "$run_id"
+}
+
+forget_archives() { # they are loaded, or are no use: nothing of them stays, and no record
+  local file
+  rm -rf -- "$archives"
+  for file in "$home"/*.path; do
+    [[ -f $file ]] && IFS= read -r path <"$file" && [[ $path == "$archives"/* ]] || continue
+    rm -f -- "$file" "${file%.path}.verified" "${file%.path}.brought"
+  done
 }
 
 is_remembered() { # sets `digest`: the folder `path` is as it was when it was compared

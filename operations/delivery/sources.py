@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import lzma
 import os
 import re
+import stat
 import subprocess
 import sys
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import quote
@@ -95,17 +98,19 @@ def _remember(folder: Path, manifest: Manifest) -> None:
 def archive_file(path: str, digest: str, name: str) -> ManifestFile:
     """The one file of an image's archive, after a look whether it can hold the image at all. SourceError."""
     file = Path(path)
-    if not file.is_file():
-        raise SourceError([f"{path}: want the archive of an image, found {'a folder' if file.is_dir() else 'nothing'}"])
     try:
-        with tarfile.open(file) as tar:
-            names = {member.name.removeprefix("./"): member for member in tar}
-            index = names.get("index.json")
-            stream = tar.extractfile(index) if index else None
-            manifests = json.load(stream)["manifests"] if stream else None
-    except (tarfile.TarError, OSError, ValueError, KeyError, TypeError) as error:
-        raise SourceError([f"{path}: want an image's archive (a tar), found {type(error).__name__}: {error}"]) from None
-    if index is None and "manifest.json" not in names:
+        mode = file.stat().st_mode
+    except OSError as error:
+        raise SourceError([f"{path}: want the archive of an image, found nothing: {error.strerror}"]) from None
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise SourceError([f"{path}: want the archive of an image, found {what}"])
+    try:
+        names, manifests = _members(file)
+    except _NO_ARCHIVE as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise SourceError([f"{path}: want an image's archive (a tar), found {said}"]) from None
+    if manifests is None and "manifest.json" not in names:
         raise SourceError([f"{path}: want an image's archive with index.json or manifest.json, found neither"])
     found = sorted(str(one.get("digest")) for one in manifests or () if isinstance(one, dict))
     if manifests is not None and digest not in found and f"blobs/sha256/{digest[7:]}" not in names:
@@ -114,6 +119,29 @@ def archive_file(path: str, digest: str, name: str) -> ManifestFile:
     if done.returncode:
         raise SourceError([f"{path}: {done.stderr.strip()}"])
     return ManifestFile(path=name, bytes=file.stat().st_size, sha256=done.stdout.lstrip("\\")[:64])
+
+
+_NO_ARCHIVE = (
+    *(tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError),
+    *(ValueError, KeyError, TypeError, RecursionError),
+)
+MOST_INDEX = 16 << 20
+"""Bytes of an index.json, which has a few hundred."""
+
+
+def _members(file: Path) -> tuple[frozenset[str], list[object] | None]:
+    """Names in an archive, and the manifests of its index.json; None where it has no such file. One of _NO_ARCHIVE."""
+    with tarfile.open(file) as tar:
+        names = {member.name.removeprefix("./"): member for member in tar}
+        index = names.get("index.json")
+        if index is None:
+            return frozenset(names), None
+        stream = tar.extractfile(index) if index.isreg() and index.size <= MOST_INDEX else None
+        document = json.load(stream) if stream else None
+    manifests = document.get("manifests") if isinstance(document, dict) else None
+    if not isinstance(manifests, list):
+        raise ValueError("an index.json that is no index of images")
+    return frozenset(names), manifests
 
 
 def one_file(file: ManifestFile) -> Manifest:

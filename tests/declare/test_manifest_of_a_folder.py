@@ -99,10 +99,22 @@ def test_what_cannot_be_part_of_a_checkpoint_is_named(folder: Path, kind: str) -
     assert said in ran.output
 
 
-@pytest.mark.parametrize(("name", "found"), [("nowhere", "nothing"), ("a-file", "a file"), ("hollow", "none")])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("nowhere", "nothing"), ("a-file", "a file"), ("hollow", "none"), ("n" * 300, "nothing"), ("loop", "nothing")],
+)
 def test_a_folder_without_files_is_refused(tmp_path: Path, name: str, found: str) -> None:
     (tmp_path / "a-file").touch()
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "hollow" / "sub").mkdir(parents=True)
     with pytest.raises(DeclarationError) as refused:
         measure(tmp_path / name)
     assert f"found {found}" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "loop"])
+def test_a_place_that_no_file_can_have_is_told(tmp_path: Path, folder: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    ran = CliRunner().invoke(app, ["manifest", str(folder), "-o", str(tmp_path / name)])
+    assert ran.exit_code == 1
+    assert "--output: want a file that can be written, found" in ran.output

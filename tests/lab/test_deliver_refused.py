@@ -4,7 +4,7 @@ import http.server
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -108,10 +108,11 @@ given: list[int] = []
 
 
 @contextmanager
-def served(lab: Lab, folder: Path, page: bool = False, most: int | None = None) -> Iterator[str]:
+def served(lab: Lab, folder: Path, page: bool = False, most: int | None = None, endless: bool = False) -> Iterator[str]:
     """An HTTP server on the lab's bridge; with `page` it answers everything with a page, as a login wall does.
 
-    With `most` it knows ranges, and ends each connection after so many bytes, as a proxy does that is restarted.
+    With `endless` it tells the right sizes, and then never stops. With `most` it knows ranges, and ends each connection
+    after so many bytes, as a proxy does that is restarted.
     """
 
     class Files(http.server.SimpleHTTPRequestHandler):
@@ -119,6 +120,13 @@ def served(lab: Lab, folder: Path, page: bool = False, most: int | None = None) 
             pass
 
         def do_GET(self) -> None:
+            if endless:
+                self.send_response(200)
+                self.end_headers()
+                with suppress(OSError):
+                    for _ in range(200):
+                        self.wfile.write(bytes(MIB))
+                return None
             if most is None:
                 return super().do_GET()
             data = Path(self.translate_path(self.path)).read_bytes()
@@ -168,6 +176,15 @@ def test_a_url_whose_connections_end_early_is_gone_on_with_from_where_they_ended
     whole = [path.stat().st_size for path in fleet.source.rglob("*") if path.is_file()]
     assert max(whole) > 5 * MIB
     assert sum(given) == sum(whole), "something was fetched twice"
+
+
+def test_a_url_that_goes_on_and_on_is_ended_before_it_fills_a_disk(fleet: DeliverySite) -> None:
+    with served(fleet.site.lab, fleet.source, endless=True) as url:
+        fleet.declare(url=url)
+        ran = fleet.run("--limit", "h1")
+    assert ran.code == 1
+    assert "more bytes came than the manifest says; it was ended" in ran.plain
+    assert int(fleet.site.on("h1", "du -sm /srv/models/.delivered.*.delivery | cut -f 1")) < 40
 
 
 def test_a_url_that_answers_with_a_page_is_refused(fleet: DeliverySite) -> None:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import random
 import tarfile
 from pathlib import Path
 
@@ -86,6 +88,53 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, kind: str) -> None:
     with pytest.raises(SourceError) as refused:
         archive_file(str(path), DIGEST, "image.tar")
     assert f"{path}: want " in str(refused.value)
+
+
+def damaged(path: Path, kind: str) -> None:
+    """An archive whose damage is met where it is read, not where it is opened."""
+    noise = random.Random(1).randbytes(1 << 20)
+    match kind:
+        case "cut gzip" | "broken gzip" | "cut xz":
+            with tarfile.open(path, "w:xz" if kind == "cut xz" else "w:gz") as out:
+                for name in ("a", "index.json"):
+                    member = tarfile.TarInfo(name)
+                    member.size = len(noise)
+                    out.addfile(member, io.BytesIO(noise))
+            data = path.read_bytes()
+            half = len(data) // 2
+            path.write_bytes(data[:half] if kind.startswith("cut") else data[:half] + b"\0" * 999 + data[half + 999 :])
+        case "nested JSON":
+            tar(path, index_json=b"[" * 200_000)
+        case "a list":
+            tar(path, index_json=[])
+        case "a link to itself":
+            with tarfile.open(path, "w") as out:
+                member = tarfile.TarInfo("index.json")
+                member.type, member.linkname = tarfile.SYMTYPE, "index.json"
+                out.addfile(member)
+        case "a folder within":
+            with tarfile.open(path, "w") as out:
+                member = tarfile.TarInfo("index.json")
+                member.type = tarfile.DIRTYPE
+                out.addfile(member)
+        case "a pipe":
+            os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("cut gzip", "broken gzip", "cut xz", "nested JSON", "a list", "a link to itself", "a folder within"),
+        *("a pipe", "a long name"),
+    ],
+)
+def test_a_damaged_archive_is_told_in_one_line_and_without_a_traceback(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("n" * 300 if kind == "a long name" else "image.tar")
+    damaged(path, kind)
+    with pytest.raises(SourceError) as refused:
+        archive_file(str(path), DIGEST, "image.tar")
+    assert str(refused.value).startswith(f"{path}: want ")
+    assert "\n" not in str(refused.value)
 
 
 FILES = [ManifestFile(path="a b", bytes=5, sha256="0" * 64), ManifestFile(path="c", bytes=7, sha256="0" * 64)]
