@@ -62,6 +62,8 @@ def read_bare(section: Section) -> MachineFacts:
         docker_knows_nvidia="dockernvidia" in told,
         podman=next((match[0] for line in told.get("podman", []) if (match := _VERSION.search(line))), None),
         sysctl=dict(line.split(" ", 1) for line in told.get("sysctl", []) if " " in line),
+        sysctl_later=tuple(map(_later, (line.split("\t") for line in told.get("later", []) if line.count("\t") == 2))),
+        memory_bytes=_memory(_first(told, "memory")),
         users=dict(line.split(" ", 1) for line in told.get("user", []) if " " in line),
         entries=dict(_entry(match, sums) for line in told.get("entry", []) if (match := _ENTRY.fullmatch(line))),
         stuck=dict(map(_stuck, (line.split("\t") for line in told.get("stuck", []) if line.count("\t") == 2))),
@@ -74,6 +76,16 @@ def read_bare(section: Section) -> MachineFacts:
 
 def _first(told: dict[str, list[str]], word: str) -> str | None:
     return (told.get(word) or [None])[0] or None
+
+
+def _later(words: list[str]) -> tuple[str, str, str]:
+    file, name, value = words
+    return file, name.strip().removeprefix("-").replace("/", "."), " ".join(value.split())
+
+
+def _memory(told: str | None) -> int | None:
+    match = re.fullmatch(r"MemTotal:\s+(\d+) kB", told or "")
+    return int(match[1]) << 10 if match else None
 
 
 def _stuck(words: list[str]) -> tuple[str, str]:

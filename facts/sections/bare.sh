@@ -23,6 +23,8 @@ section_bare() {
         path=/proc/sys/${name//./\/}
         first_line "$path" && printf 'sysctl %s %s\n' "$name" "${line//$'\t'/ }"
     done
+    bare_later
+    first_line /proc/meminfo && printf 'memory %s\n' "$line"
     for name in "${users[@]}"; do
         line=$(id -gn -- "$name" 2>/dev/null) && printf 'user %s %s\n' "$name" "$line"
     done
@@ -38,6 +40,23 @@ section_bare() {
     done
     [[ -e /run/reboot-required || -e /var/run/reboot-required ]] && printf 'reboot a package asked for it (/run/reboot-required)\n'
     return 0
+}
+
+# What is read at boot after our own file: by the names of the files, whichever folder they lie in (sysctl.d(5)).
+bare_later() {
+    local file line
+    local -A last=()
+    [[ ${sysctls[0]-} ]] || return 0
+    for file in {/usr/lib,/usr/local/lib,/run,/etc}/sysctl.d/*.conf; do
+        [[ ${file##*/} > 90-vllm-fleet.conf ]] && last["${file##*/}"]=$file
+    done
+    for file in "${last[@]}"; do
+        [[ -f $file ]] || continue
+        while IFS= read -r line || [[ $line ]]; do
+            line=${line//$'\t'/ }
+            [[ $line != *([[:blank:]])[#\;]* && $line == *=* ]] && printf 'later %s\t%s\t%s\n' "$file" "${line%%=*}" "${line#*=}"
+        done <"$file"
+    done
 }
 
 # bare_stuck PATH: why nothing can be written there, neither now nor after its folders were made.

@@ -52,6 +52,9 @@ class MachineFacts(Frozen):
     podman: str | None = None
     """Its version."""
     sysctl: dict[str, str] = {}
+    sysctl_later: tuple[tuple[str, str, str], ...] = ()
+    """File, setting and value of what is read at boot after what a bootstrap declares."""
+    memory_bytes: int | None = None
     users: dict[str, str] = {}
     """Name -> its own group."""
     entries: dict[str, Entry] = {}

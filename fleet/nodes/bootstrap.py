@@ -145,7 +145,8 @@ def _sources(plan: Needs, keys: dict[str, str]) -> None:
                 f"/etc/apt/preferences.d/vllm-fleet-{name}", pin_text(source), f"Pin what comes from {name}"
             )
     if changed or _missing(plan):
-        plan.steps.append(Step(kind="update", name="Read the package lists"))
+        urls = (one.url.rstrip("/").replace("$(ARCH)", plan.facts.architecture) for one in plan.host.apt.values())
+        plan.steps.append(Step(kind="update", name="Read the package lists", packages=tuple(urls)))
 
 
 def _as_it_is_named(plan: Needs, name: str, source: AptSource, others: list[Archive], path: str) -> bool:
@@ -219,6 +220,13 @@ def _limits(plan: Needs, files: dict[str, str]) -> None:
     plan.file(LIMITS, files[LIMITS], "Set the limits of logins")
     if SYSCTL not in files:
         return
+    wanted = sysctl_settings(plan.host)
+    last = {name: (file, value) for file, name, value in sorted(plan.facts.sysctl_later, key=_file_name)}
+    for name, (file, value) in sorted(last.items()):
+        if wanted.get(name, value) != value:
+            again = f"{file} comes later and says {name} = {value}, which the next boot brings back; take that line out"
+            plan.notes.append(again)
+    _hugepages_fit(plan)
     changed = plan.file(SYSCTL, files[SYSCTL], "Set what the kernel is to be")
     others = {n: v for n, v in sysctl_settings(plan.host).items() if plan.facts.sysctl.get(n) != " ".join(v.split())}
     if changed or others:
@@ -226,6 +234,19 @@ def _limits(plan: Needs, files: dict[str, str]) -> None:
             f"{name}: {plan.facts.sysctl.get(name, 'unknown')} -> {value}" for name, value in others.items()
         )
         plan.command(f"Load the kernel's settings{f' ({told})' if told else ''}", "sysctl", "--load", SYSCTL)
+
+
+def _file_name(setting: tuple[str, str, str]) -> str:
+    return setting[0].rpartition("/")[2]
+
+
+def _hugepages_fit(plan: Needs) -> None:
+    """The kernel takes what it gets, also what an engine needs in the next moment."""
+    want, memory = plan.host.hugepages_2mib * (2 << 20), plan.facts.memory_bytes
+    if memory is not None and want > memory:
+        found = f"{memory / (1 << 30):.1f} GiB of memory"
+        remedy = "declare fewer host.hugepages_2mib"
+        plan.refused.append(Refusal(want=f"{want / (1 << 30):.1f} GiB as hugepages", got=found, remedy=remedy))
 
 
 def managed_paths(host: HostDeclaration, files: Iterable[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Step(Frozen):
     owner: str = "root"
     group: str = "root"
     packages: tuple[str, ...] = ()
-    """With `=VERSION` where one is declared."""
+    """With `=VERSION` where one is declared. Of `update`: URLs of the archives that must answer."""
     command: tuple[str, ...] = ()
 
 

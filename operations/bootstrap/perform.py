@@ -11,9 +11,19 @@ from fleet.nodes.step import Step
 PATIENCE_S = 300
 """That another program may go on working with packages, as unattended-upgrades does on a machine that is new."""
 _LOCKED = "*'get lock'* | *'lock was locked'* | *'Unable to lock'*"
-_WAITING = f"""
+_APT = f"""
+set -f
 for try in $(seq {PATIENCE_S // 5}); do
-  said=$("$@" 2>&1) && {{ printf '%s\\n' "$said"; exit 0; }}
+  if said=$("$@" 2>&1); then
+    for url in $archives; do
+      case $said in *"Failed to fetch $url"*)
+        printf 'want the package lists of %s, found:\\n%s\\n' "$url" "$said" >&2
+        exit 1 ;;
+      esac
+    done
+    printf '%s\\n' "$said"
+    exit 0
+  fi
   case $said in {_LOCKED}) sleep 5 ;; *) break ;; esac
 done
 printf '%s\\n' "$said" >&2
@@ -21,9 +31,13 @@ exit 1
 """
 
 
-def _patient(*words: str) -> str:
-    """A command of apt that waits for whoever has its locks: for those of the lists apt has no setting."""
-    return shlex.join(("env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", _WAITING, "sh", *words))
+def _apt(*words: str, archives: tuple[str, ...] = ()) -> str:
+    """A command of apt that waits for whoever has its locks: for those of the lists apt has no setting.
+
+    `archives`: those that must answer. For apt-get it is a warning where one does not.
+    """
+    told = ("LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", f"archives={' '.join(archives)}")
+    return shlex.join(("env", *told, "sh", "-c", _APT, "sh", *words))
 
 
 def perform(step: Step) -> None:
@@ -41,7 +55,7 @@ def perform(step: Step) -> None:
             else:
                 files.put(name=step.name, src=text, dest=step.path, **owned)
         case "update":
-            server.shell(name=step.name, commands=[_patient("apt-get", "-y", "update")])
+            server.shell(name=step.name, commands=[_apt("apt-get", "-y", "update", archives=step.packages)])
         case "install":
             apt.packages(
                 name=step.name,
@@ -51,7 +65,7 @@ def perform(step: Step) -> None:
                 _env={"NEEDRESTART_SUSPEND": "1"},  # it would restart engines, where a library of theirs is upgraded
             )
         case "hold":
-            server.shell(name=step.name, commands=[_patient("apt-mark", "hold", *step.packages)])
+            server.shell(name=step.name, commands=[_apt("apt-mark", "hold", *step.packages)])
         case "user":
             server.user(name=step.name, user=step.path, system=True, shell="/usr/sbin/nologin", create_home=False)
         case "folder":

@@ -56,3 +56,14 @@ def test_what_hinders_writing_and_the_archives_of_apt_are_told() -> None:
     ]
     with pytest.raises(ProbeError, match=r"/etc/a\.list"):
         read_bare(Section(text="archives ab /etc/a.list", code=0))
+
+
+def test_memory_and_what_sysctl_reads_later_are_told() -> None:
+    found = read_bare(
+        Section(
+            text="memory MemTotal:       1024 kB\nlater /etc/sysctl.d/99.conf\t -net/core/somaxconn \t  1  2", code=0
+        )
+    )
+    assert found.memory_bytes == 1 << 20
+    assert found.sysctl_later == (("/etc/sysctl.d/99.conf", "net.core.somaxconn", "1 2"),)
+    assert read_bare(Section(text="memory nothing", code=0)).memory_bytes is None

@@ -99,6 +99,29 @@ def test_a_changed_driver_gets_a_new_specification_and_a_changed_file_is_put_rig
     assert "nofile 1048576" in fleet.on(NODE, "cat /etc/security/limits.d/90-vllm-fleet.conf")
 
 
+def test_the_specification_is_refreshed_at_boot_wherever_the_toolkit_was_installed_to(fleet: RolloutSite) -> None:
+    """And without a toolkit the unit is skipped: a boot with a failed unit is looked into by somebody."""
+    away = "mv /usr/bin/nvidia-ctk /usr/local/bin/nvidia-ctk; mv /etc/cdi/nvidia.yaml /root/nvidia.yaml"
+    fleet.on(NODE, f"{away}; systemctl restart vllm-fleet-cdi; cmp /etc/cdi/nvidia.yaml /root/nvidia.yaml")
+    fleet.on(NODE, "mv /usr/local/bin/nvidia-ctk /root/; systemctl restart vllm-fleet-cdi")
+    assert fleet.on(NODE, "systemctl is-failed vllm-fleet-cdi || true") == "inactive"
+    fleet.on(NODE, "mv /root/nvidia-ctk /usr/bin/; systemctl restart vllm-fleet-cdi")
+
+
+def test_an_archive_that_does_not_answer_is_named(fleet: RolloutSite, packages: tuple[str, Path]) -> None:
+    """apt-get calls that a warning and ends with 0."""
+    nobody = {"url": "http://127.0.0.1:9/deb", "suite": "./", "key": str(packages[1])}
+    declared = (fleet.fleet / "group_data/all.yaml").read_text()
+    document = yaml.safe_load(declared)
+    document["host"]["apt"]["nobody"] = nobody
+    (fleet.fleet / "group_data/all.yaml").write_text(yaml.safe_dump(document))
+    ran = bootstrap(fleet)
+    (fleet.fleet / "group_data/all.yaml").write_text(declared)
+    fleet.on(NODE, "rm /etc/apt/sources.list.d/vllm-fleet-nobody.sources /etc/apt/keyrings/vllm-fleet-nobody.asc")
+    assert ran.code == 1
+    assert "want the package lists of http://127.0.0.1:9/deb, found:" in ran.plain
+
+
 def test_image_and_checkpoint_are_delivered_once(fleet: RolloutSite) -> None:
     ran = fleet.pyinfra("deliver.py", "-y", timeout=240)
     assert ran.code == 0, ran.out

@@ -405,3 +405,30 @@ def test_a_folder_of_the_system_is_not_given_to_a_user(path: str) -> None:
 def test_an_archive_with_a_password_is_refused() -> None:
     with pytest.raises(ValueError, match="without a user or password"):
         AptSource(url="https://me:secret@apt.example/deb", suite="./", key="/k")
+
+
+def test_a_setting_that_a_later_file_takes_back_at_the_next_boot_is_told() -> None:
+    later = ("/etc/sysctl.d/99-own.conf", "vm.max_map_count", "65530")
+    found = needs(conforming(sysctl_later=(later, ("/etc/sysctl.d/99-own.conf", "vm.swappiness", "1"))))
+    assert not found.steps
+    (note,) = found.notes
+    assert note.startswith("/etc/sysctl.d/99-own.conf comes later and says vm.max_map_count = 65530")
+    right = ("/usr/lib/sysctl.d/zz.conf", "vm.max_map_count", "1048576")
+    assert needs(conforming(sysctl_later=(right, later))) == Bootstrap(node="n1")
+
+
+def test_hugepages_that_the_machine_does_not_have_are_refused_before_the_kernel_takes_all_it_can_get() -> None:
+    declared = DECLARED.model_copy(update={"hugepages_2mib": 1024})
+    facts = conforming(
+        declared, memory_bytes=2 << 30, sysctl={"vm.max_map_count": "1048576", "vm.nr_hugepages": "1024"}
+    )
+    assert needs(facts, declared) == Bootstrap(node="n1")
+    (refusal,) = needs(facts.model_copy(update={"memory_bytes": 1 << 30}), declared).refused
+    assert "want 2.0 GiB as hugepages, found 1.0 GiB of memory" in str(refusal)
+
+
+def test_the_archives_that_are_declared_must_answer_when_the_lists_are_read() -> None:
+    bare = MachineFacts(os_id="debian", os_version="13", systemd=True, architecture="arm64", driver="570.1")
+    other = APT.model_copy(update={"url": "https://apt.example/deb/$(ARCH)/"})
+    found = needs(bare, DECLARED.model_copy(update={"apt": {"nvidia": other}}))
+    assert [step.packages for step in found.steps if step.kind == "update"] == [("https://apt.example/deb/arm64",)]
