@@ -198,6 +198,57 @@ whole() { # FOLDER: exactly the wanted names with the wanted sizes
   [[ $(find "$1/" -mindepth 1 ! -type d -printf '%y %s %P\n' | sort) == "$expected" ]]
 }
 
+# A file that was gathered is verified as long as size, times and inode are as they were when it was compared, and the node was
+# not booted since: what a crash left of bytes that never reached the disk has all of these, too.
+states_of() { # NAMES...: a line for each of them in $staging/files, which stands for its content
+  [[ -d $staging/files ]] && cd -- "$staging/files" || return
+  printf './%s\0' "$@" | xargs -0 -r stat -c "$(</proc/sys/kernel/random/boot_id) %s %.9Y %.9Z %i %n" -- 2>/dev/null
+}
+
+note_verified() { # NAMES...
+  local states
+  states=$(states_of "$@")
+  { flock 9 && printf '%s\n' "$states" >&9; } 9>>"$staging/verified" || die target "cannot write in $staging; is the disk full?"
+}
+
+verb_recheck() { # what an earlier run gathered: `lost=PLACE` of each file that is not, or no longer, what it was to be
+  local line at bad open=() good=() wanted=("${names[@]}")
+  local -A known=() places=()
+  renew
+  rm -f -- "$home/compared"
+  [[ ! -f $staging/verified ]] || while IFS= read -r line; do known["$line"]=1; done <"$staging/verified"
+  for at in "${!names[@]}"; do places["./${names[at]}"]=$at; done
+  while IFS= read -r line; do
+    [[ ${known["$line"]-} ]] && places["./${line#* ./}"]=
+  done < <(states_of "${names[@]}")
+  for at in "${!wanted[@]}"; do [[ ! ${places["./${wanted[at]}"]} ]] || open+=("$at"); done
+  ((${#open[@]} > 0)) || return 0
+  select_only "${open[@]}"
+  mapfile -t bad < <(compare_in "$staging/files" "$home/compared")
+  for at in "${!names[@]}"; do
+    if [[ " ${bad[*]} " == *" $at "* ]]; then
+      tell_wrong "$staging/files" "$at"
+      result lost "${open[at]}"
+      rm -f -- "$staging/files/${names[at]}"
+    else
+      good+=("${names[at]}")
+    fi
+  done
+  note_verified "${good[@]}"
+}
+
+select_only() { # PLACES...: only these of names, sums and sizes
+  local at some=("${names[@]}") digests=("${sums[@]}") lengths=("${sizes[@]}")
+  names=() sums=() sizes=()
+  for at; do names+=("${some[at]}") sums+=("${digests[at]}") sizes+=("${lengths[at]}"); done
+}
+
+unnoted() { # a file in $staging/files that is not as it was when it was compared
+  local gathered
+  mapfile -d '' -t gathered < <(cd -- "$staging/files" && find . -mindepth 1 ! -type d -printf '%P\0')
+  states_of "${gathered[@]}" | LC_ALL=C sort | comm -23 - <(sort -- "$staging/verified") | head -n 1
+}
+
 # What lies at the place already is read once: if all is right it is remembered, else what is right is taken over by hard
 # links, and only the rest must come.
 verb_adopt() {
@@ -216,12 +267,14 @@ verb_adopt() {
   fi
   result adopted no
   [[ $staging ]] || return 0
+  local kept=()
   for at in "${!names[@]}"; do
     [[ " ${bad[*]} " != *" $at "* ]] || continue
     mkdir -p -- "$staging/files/$(dirname -- "./${names[at]}")"
-    ln -f -- "$path/${names[at]}" "$staging/files/${names[at]}" 2>/dev/null && printf 'kept=%s\n' "$at"
+    ln -f -- "$path/${names[at]}" "$staging/files/${names[at]}" 2>/dev/null \
+      && kept+=("${names[at]}") && printf 'kept=%s\n' "$at"
   done
-  return 0
+  ((${#kept[@]} == 0)) || note_verified "${kept[@]}"
 }
 
 # -- arriving ------------------------------------------------------------------------------------------------------------
@@ -318,7 +371,7 @@ verb_received() { # the controller has pushed into parts/
 }
 
 take_over() { # compare what arrived, and move what is right to files/, from where it is served; false: WRONG
-  local at bad
+  local at bad moved=()
   mapfile -t bad < <(compare_in "$staging/parts")
   WRONG=()
   for at in "${bad[@]}"; do
@@ -331,7 +384,9 @@ take_over() { # compare what arrived, and move what is right to files/, from whe
     [[ ${names[at]} != */* ]] || mkdir -p -- "$staging/files/${names[at]%/*}"
     mv -fT -- "$staging/parts/${names[at]}" "$staging/files/${names[at]}" \
       || die target "cannot move ${names[at]} in $staging; is the disk full?"
+    moved+=("${names[at]}")
   done
+  ((${#moved[@]} == 0)) || note_verified "${moved[@]}"
   ((${#bad[@]} == 0)) || return 1
   result arrived "${#names[@]}"
 }
@@ -349,9 +404,11 @@ reader_of() { # PATH: a service whose running engine was started with this folde
 }
 
 verb_place() { # the whole folder appears by a rename; what was there before stays beside it
-  local reader replaced
+  local reader replaced changed
   renew
   whole "$staging/files" || die target "want exactly the files of the manifest in $staging/files, found others"
+  changed=$(unnoted)
+  [[ ! $changed ]] || die target "${changed#* ./} in $staging/files was changed after it was compared; run again, and it is read again"
   chmod -R u=rwX,go=rX -- "$staging/files"
   sync -f -- "$staging/files"
   if [[ -e $path || -L $path ]]; then

@@ -8,6 +8,7 @@ import gevent
 
 from facts.shell import Output
 from fleet.delivery.delivery import ARCHIVES, MIB, Item, Need, need_of, present
+from fleet.delivery.manifest import ManifestFile
 from fleet.delivery.swarm import Bundle, Transfer
 from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, call, of_files, of_item
@@ -171,12 +172,34 @@ class Turn:
         """What lies there from before: files that arrived in an earlier run, and files that came by another way."""
         for need in self.needs:
             item = self.run.found.items[need.item]
-            self.run.swarm.hold(self.name, [Bundle(item.key, number) for number in need.present])
             look = self.run.found.looks[self.name].folder(item.path)
+            sizes = {file.path: file.bytes for file in item.manifest.files}
+            staged = self._recheck(item, {path: n for path, n in look.staged.items() if sizes.get(path) == n})
+            self._hold(item, staged)
             if look.there or need.action == "verify":
-                self._compare(item, need)
+                self._compare(item, need, staged)
 
-    def _compare(self, item: Item, need: Need) -> None:
+    def _hold(self, item: Item, there: dict[str, int]) -> None:
+        numbers = present(self.run.groups(item), there)
+        self.run.swarm.hold(self.name, [Bundle(item.key, number) for number in numbers])
+
+    def _recheck(self, item: Item, staged: dict[str, int]) -> dict[str, int]:
+        """Of the files that an earlier run gathered those that are still what was compared, or are compared now."""
+        files = [file for file in item.manifest.files if file.path in staged]
+        if not files:
+            return {}
+        self._comparing = Comparing(item.staging, sum(staged.values()), Pace(time.monotonic()))
+        told = self.must("recheck", **of_item(item), **of_files(files))
+        self._comparing = None
+        self._say_wrong(item, item.staging, told)
+        lost = {files[int(line[5:])].path for line in told.stdout.splitlines() if re.fullmatch(r"lost=\d+", line)}
+        return {path: size for path, size in staged.items() if path not in lost}
+
+    def _say_wrong(self, item: Item, place: str, told: Output) -> None:
+        for line in _wrong(told)[:3]:
+            self.host.log(f"{item.name}: {place}: {line}; it is fetched again")
+
+    def _compare(self, item: Item, need: Need, staged: dict[str, int]) -> None:
         look = self.run.found.looks[self.name].folder(item.path)
         reader = self.run.found.looks[self.name].reader(item.path)
         sizes = {file.path: file.bytes for file in item.manifest.files}
@@ -194,19 +217,16 @@ class Turn:
                 self.must("offer_place", key_served=item.key, path=item.path)
             self._keep(item.key, "verified")
             return
-        wrong = [line.partition("=")[2] for line in told.stdout.splitlines() if line.startswith("wrong=")]
         if reader is not None:
+            wrong = _wrong(told)
             raise NodeFailed(
                 f"{item.path}: {wrong[0] if wrong else 'not as its manifest says'}; the running engine of {reader} "
                 "reads it, so nothing was replaced; deliver into another folder and change model"
             )
-        for line in wrong[:3]:
-            self.host.log(f"{item.name}: {item.path}: {line}; it is fetched again")
+        self._say_wrong(item, item.path, told)
         kept = {int(line[5:]) for line in told.stdout.splitlines() if re.fullmatch(r"kept=\d+", line)}
         there = {file.path: file.bytes for place, file in enumerate(files) if place in kept}
-        there |= {path: size for path, size in look.staged.items() if sizes.get(path) == size}
-        numbers = present(self.run.groups(item), there)
-        self.run.swarm.hold(self.name, [Bundle(item.key, number) for number in numbers])
+        self._hold(item, there | staged)
 
     def _take(self) -> None:
         """All missing bundles, several at a time."""
@@ -268,17 +288,26 @@ class Turn:
         files = list(self.run.files(transfer.bundle))
         values = {**of_item(item), **of_files(files)}
         if transfer.source == CONTROLLER:
-            try:
-                push(self.run.fleet.placement(self.name).node, item, files, self.run.fleet.delivery.rate_mib_s)
-            except PushError as error:
-                return Output(stdout=f"blame={error.blame}", reason=str(error))
-            return self.call("received", **values)
+            return self._pushed(item, files, values)
         if transfer.source.startswith(FromUrl):
             return self.call("pull", **values, how="curl", urls=urls_of(item, files))
         peer = self._address(transfer.source)
         return self.call(
             "pull", **values | {"key": item.key}, how="rsync", secret=self.run.secret, peer=_bracketed(peer)
         )
+
+    def _pushed(self, item: Item, files: list[ManifestFile], values: dict[str, Any]) -> Output:
+        left = self.run.found.looks[self.name].folder(item.path).parts
+        received = Output(stdout="")
+        for again in (False, True):
+            try:
+                push(self.run.fleet.placement(self.name).node, item, files, self.run.fleet.delivery.rate_mib_s)
+            except PushError as error:
+                return Output(stdout=f"blame={error.blame}", reason=str(error))
+            received = self.call("received", **values)
+            if received.reason is None or again or not any(file.path in left for file in files):
+                break  # else a part from an earlier run was wrong: once more, from its beginning
+        return received
 
     def _finish(self, item: Item) -> None:
         done = self.run.outcomes.get((self.name, item.key))
@@ -315,6 +344,11 @@ class Turn:
         """Nothing of this run stays on the node but what was placed, and what a next run can go on with."""
         self.living = False
         self.call("end", timeout_s=60, archives=ARCHIVES, stagings=self._stagings)
+
+
+def _wrong(told: Output) -> list[str]:
+    """What is not as its manifest says, in the node's words."""
+    return [line.partition("=")[2] for line in told.stdout.splitlines() if line.startswith("wrong=")]
 
 
 def _bracketed(address: str) -> str:

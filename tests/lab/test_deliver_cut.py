@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 
@@ -96,6 +97,42 @@ def test_after_the_controller_died_nothing_listens_and_the_next_run_goes_on(flee
     code, report = fleet.report()
     assert code == 0, report
     assert all(row["status"] == "delivered" and row["bytes"] <= whole(fleet) for row in report["results"])
+
+
+def test_a_byte_that_changed_in_what_a_cut_run_left_is_named_and_never_placed(fleet: DeliverySite) -> None:
+    """In a verified file on h1, without a change of its size, and in the half of a file that came to each."""
+    running = fleet.site.start("deliver.py", "-y")
+    until(lambda: staged(fleet, "h1") > 8 * MIB)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    gathered = "/srv/models/.delivered.*.delivery"
+    until(lambda: not fleet.site.on("h1", "pgrep -x rsync || true"))
+    spoil = "dd if=/dev/zero of=$f bs=1 count=64 conv=notrunc status=none"
+    fleet.site.on("h1", f"f=$(ls {gathered}/files/model-* | head -n 1); {spoil}")
+    for node in fleet.site.nodes:
+        fleet.site.on(node, f"for f in $(find {gathered}/parts -name 'model-*' -size +1k); do {spoil}; done")
+    fleet.declare(folder=str(fleet.source), delivery={"lease_s": LEASE_S})
+    ran = fleet.run("-v")
+    assert ran.code == 0, ran.out
+    assert re.search(
+        r"\[h1\] m: \S+: model-\d\.safetensors: changed: want sha256 \w+, found \w+; it is fetched", ran.plain
+    )
+    shards = " ".join(sorted(path.name for path in fleet.source.glob("model-*")))
+    want = subprocess.run(f"cd {fleet.source} && sha256sum {shards}", shell=True, capture_output=True, text=True).stdout
+    for node in fleet.site.nodes:
+        assert fleet.site.on(node, f"cd {TARGET} && sha256sum {shards}") == want.strip()
+        assert fleet.site.on(node, "ls -A /srv/models | grep '^[.]' || true") == ""
+
+
+def test_a_file_that_changes_after_it_was_compared_is_not_placed(fleet: DeliverySite) -> None:
+    running = fleet.site.start("deliver.py", "-y")
+    until(lambda: staged(fleet, "h1") > 8 * MIB)
+    fleet.site.on("h1", "f=$(ls /srv/models/.delivered.*/files/model-* | head -n 1); printf X | dd of=$f conv=notrunc")
+    out, _ = running.communicate(timeout=100)
+    assert running.returncode == 1, out
+    assert "was changed after it was compared; run again, and it is read again" in " ".join(out.split())
+    assert not fleet.site.on("h1", f"ls {TARGET} 2>/dev/null || true")
+    assert fleet.site.on("a1", f"ls {TARGET}/config.json")
 
 
 def test_a_second_delivery_says_who_holds_a_node_and_waits_for_the_lease(fleet: DeliverySite) -> None:
