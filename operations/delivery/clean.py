@@ -76,7 +76,9 @@ def _rests(run: Delivery, node: str) -> list[str]:
 def _ask(run: Delivery, host: "Host", suspects: list[str]) -> str | list[str]:
     """The node's answer, line by line, or why there is none."""
     runtime = RUNTIMES[run.fleet.placement(host.name).node.runtime]
-    told = call(host, "leftovers", {"suspects": suspects, "runtime_program": runtime}, timeout_s=120)
+    declared = [service.model for service in run.fleet.placement(host.name).services]
+    values = {"suspects": suspects, "runtime_program": runtime, "declared_paths": declared}
+    told = call(host, "leftovers", values, timeout_s=120)
     return told.reason or told.stdout.splitlines()
 
 
@@ -85,7 +87,7 @@ def _users(lines: list[str]) -> dict[str, str]:
 
 
 def _judged(run: Delivery, node: str, lines: list[str]) -> tuple[Leftover, ...]:
-    users, brought, releases = _users(lines), [], {}
+    users, brought, releases, links = _users(lines), [], {}, list[tuple[str, str]]()
     for line in lines:
         if match := re.fullmatch(r"brought=(\d+) (/.+)", line):
             brought.append(Brought(name=match[2], bytes=int(match[1]) << 10, user=users.get(match[2])))
@@ -93,7 +95,15 @@ def _judged(run: Delivery, node: str, lines: list[str]) -> tuple[Leftover, ...]:
             brought.append(Brought(name=line[7:]))
         elif match := re.fullmatch(r"plan=(\S+) (\S*)", line):
             releases[match[1]] = base64.b64decode(match[2]).decode(errors="replace")
-    return leftovers(brought, _declared(run, node), releases)
+        elif match := re.fullmatch(r"leads=(\S+) (/.*)", line):
+            links.append((match[1], match[2]))
+    declared = _declared(run, node)
+    for name, path in links:  # a link is as good as what it leads to
+        if name == "declared":
+            declared += f'\n"{path}"'
+        else:
+            releases[name] = f'{releases.get(name, "")}\n"{path}"'
+    return leftovers(brought, declared, releases)
 
 
 def _declared(run: Delivery, node: str) -> str:

@@ -502,8 +502,10 @@ is_remembered() { # sets `digest`: the folder `path` is as it was when it was co
 
 # -- what deliveries brought and nothing may need any more ---------------------------------------------------------------
 
-verb_leftovers() { # `brought=KIB PATH`, `loaded=NAME@DIGEST`, `used=PATH WHO`, `plan=SERVICE/ID BASE64`: judged by the controller
-  local file inode user
+# `brought=KIB PATH`, `loaded=NAME@DIGEST`, `used=PATH WHO`, `plan=SERVICE/ID BASE64`, and where a path of that plan or of what
+# is declared leads to, `leads=SERVICE/ID PATH` or `leads=declared PATH`: judged by the controller.
+verb_leftovers() {
+  local file inode user name
   for file in "$home"/*.brought; do
     [[ -f $file ]] && IFS= read -r inode <"$file" && IFS= read -r path <"${file%.brought}.path" || continue
     [[ -d $path && ! -L $path && $(stat -c %i -- "$path") == "$inode" ]] || continue
@@ -518,8 +520,12 @@ verb_leftovers() { # `brought=KIB PATH`, `loaded=NAME@DIGEST`, `used=PATH WHO`, 
     [[ ! $user ]] || printf 'used=%s\t%s\n' "$path" "$user"
   done
   for file in "$state"/*/releases/*/plan.json; do
-    [[ ! -f $file ]] || printf 'plan=%s %s\n' "$(cut -d / -f 1,3 <<<"${file#"$state/"}")" "$(base64 -w0 -- "$file")"
+    [[ -f $file ]] || continue
+    name=$(cut -d / -f 1,3 <<<"${file#"$state/"}")
+    printf 'plan=%s %s\n' "$name" "$(base64 -w0 -- "$file")"
+    grep -oE '"/[^":]+' -- "$file" | cut -c 2- | tr '\n' '\0' | xargs -0 -r realpath -qe -- 2>/dev/null | sed "s|^|leads=$name |"
   done
+  ((${#declared_paths[@]} == 0)) || realpath -qe -- "${declared_paths[@]}" 2>/dev/null | sed 's/^/leads=declared /'
   return 0
 }
 

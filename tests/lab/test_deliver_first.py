@@ -207,6 +207,23 @@ def test_what_is_no_longer_declared_goes_only_where_nothing_needs_it(fleet: Deli
     fleet.declare(folder=str(fleet.source))
 
 
+def test_a_link_keeps_what_it_leads_to(fleet: DeliverySite) -> None:
+    """As long as a declared service, or a release that lies there, has the link as its model."""
+    site = fleet.site
+    assert fleet.run("--limit", "l1").code == 0
+    site.on("l1", f"ln -s {TARGET} /srv/models/link")
+    site.write(m=site.service(model="/srv/models/link"))
+    assert "nothing that deliveries left is there" in fleet.run("--dry", "--limit", "l1", "--data", "clean=true").plain
+    assert site.deploy("--limit", "l1").code == 0
+    site.on("l1", "systemctl stop vllm-m")
+    site.write(m=site.service())
+    told = fleet.run("--dry", "--limit", "l1", "--data", "clean=true").plain
+    assert f"stays l1:{TARGET}: the release m/" in told
+    site.on("l1", f"{NODE_SCRIPT} drop m; rm /srv/models/link")
+    assert f"clean l1:{TARGET}" in fleet.run("--dry", "--limit", "l1", "--data", "clean=true").plain
+    fleet.declare(folder=str(fleet.source))
+
+
 def test_the_report_and_the_output_hold_no_secret(fleet: DeliverySite) -> None:
     text = json.dumps(fleet.report()[1])
     assert "secret" not in text
