@@ -50,8 +50,9 @@ def test_the_turn_that_has_begun_is_ended_and_no_other_begins(rolled: RolloutSit
 
 
 def test_asked_twice_it_leaves_at_once_and_says_what_is_unproven(rolled: RolloutSite) -> None:
+    """Also where the turn holds the only place of pyinfra's pool, through which it would say good-bye to the hosts."""
     before = states(rolled)
-    run = rolled.start("deploy.py", "-y", "--data", f"report={rolled.root / 'report.json'}")
+    run = rolled.start("deploy.py", "-y", "--parallel", "1", "--data", f"report={rolled.root / 'report.json'}")
     expect_pending(rolled, "a1", "activating")
     began = time.monotonic()
     for _ in range(2):
