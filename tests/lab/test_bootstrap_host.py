@@ -282,6 +282,7 @@ def test_a_bootstrap_that_is_interrupted_twice_leaves_at_once_and_says_whose_loc
 
 
 def test_of_two_bootstraps_one_proceeds_and_the_other_names_it(fleet: RolloutSite) -> None:
+    fleet.on(NODE, "echo '* - nofile 7' >/etc/security/limits.d/90-vllm-fleet.conf")
     both = [fleet.start("bootstrap.py", "-y") for _ in range(2)]
     told = [run.communicate(timeout=120)[0] for run in both]
     codes = [run.returncode for run in both]
