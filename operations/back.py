@@ -1,15 +1,17 @@
 """The run of rollback.py: every service with a release before the current one goes back to it."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from gevent.pool import Pool
 from pyinfra.api.exceptions import DeployError
 
 from declare.invocation import Invocation
+from facts.shell import run
 from fleet.batches import batches
 from fleet.plan import Plan
 from fleet.releases.current import current_document
+from fleet.releases.places import RUNTIMES
 from fleet.span import StoredSpan, span_in
 from operations.prepare import (
     carry,
@@ -82,21 +84,29 @@ def _find_steps(rollout: Run, invocation: Invocation) -> None:
         for plan in found.plans
         if plan.node.name in rollout.hosts and only in (None, plan.service.name) and _previous(plan)
     ]
-    found_steps = list(Pool(256).imap(lambda plan: _step(rollout.hosts[plan.node.name], plan), plans))
+    answers = list(Pool(256).imap(lambda plan: _step(rollout.hosts[plan.node.name], plan), plans))
+    if lost := [str(answer) for answer in answers if isinstance(answer, StoredError)]:
+        _refuse(rollout, f"{'; '.join(lost)}; nothing was changed; deploy again instead")
+    found_steps = [answer for answer in answers if not isinstance(answer, StoredError)]
     for step in (step for step, _ in found_steps):
         rollout.steps.setdefault(step.node, []).append(step)
     if not plans:
         where = f"of {only} " if only else ""
-        rollout.stop(f"want a release {where}before the current one, found none on these nodes; nothing was changed")
-        rollout.write_report()
-        raise DeployError(f"rollback: {rollout.stopped}")
+        _refuse(
+            rollout, f"want a release {where}before the current one, found none on these nodes; nothing was changed"
+        )
     if halves := _halves(found_steps):
-        rollout.stop(f"{'; '.join(halves)}; nothing was changed; deploy instead what shall run")
-        rollout.write_report()
-        raise DeployError(f"rollback: {rollout.stopped}")
+        _refuse(rollout, f"{'; '.join(halves)}; nothing was changed; deploy instead what shall run")
     keep = frozenset(p.service.name for p in plans if p.service.policy.last_replica == "keep")
     policy, together = invocation.fleet.rollout.batches, joined(rollout.steps)
     rollout.batches = batches(sorted(rollout.steps), policy, serving(found), keep, together)
+
+
+def _refuse(rollout: Run, why: str) -> NoReturn:
+    """Stop before anything was changed, with the report written. Raises DeployError."""
+    rollout.stop(why)
+    rollout.write_report()
+    raise DeployError(f"rollback: {why}")
 
 
 def _halves(steps: list[tuple[Step, Stored]]) -> list[str]:
@@ -124,13 +134,18 @@ def _previous(plan: Plan) -> str | None:
     return lies.previous if lies is not None and lies.previous != lies.current else None
 
 
-def _step(host: "Host", plan: Plan) -> tuple[Step, Stored]:
-    """The step back, and the release that it goes to. Raises DeployError where the node does not have that release."""
-    lies, previous = plan.installed, _previous(plan)
+def _step(host: "Host", plan: Plan) -> tuple[Step, Stored] | StoredError:
+    """The step back, and the release that it goes to; or why that cannot run on the node any more."""
+    lies, previous, where = plan.installed, _previous(plan), f"{plan.node.name}/{plan.service.name}"
     if lies is None or previous is None:
-        raise DeployError(f"{plan.node.name}/{plan.service.name}: nothing to go back to")
+        return StoredError(f"{where}: nothing to go back to")
     try:
         stored = read_stored(host, plan.node, plan.service.name, previous)
-    except StoredError as error:
-        raise DeployError(f"{error}; nothing was changed; deploy again instead") from None
+    except StoredError as error:  # raised in a greenlet, it would be printed with its traceback
+        return error
+    image = str(stored.document.get("image"))
+    # Asked of the node: the one look of a rollout asks for the declared images only.
+    asked = run(host, (RUNTIMES[plan.node.runtime], "image", "inspect", "--format", "{{.Id}}", image))
+    if asked.reason is not None:
+        return StoredError(f"{where}: want the image {image} of release {previous}, found {asked.reason}")
     return back_step(plan, lies, stored.document, stored.endpoint), stored

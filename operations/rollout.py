@@ -125,8 +125,9 @@ def stage(state: "State", host: "Host", rollout: Run) -> bool:
             rollout.keep(rollout.row((host.name, service), "tidied", proof="its files were put right; not restarted"))
         return True
     rollout.stop(f"{host.name} could not be staged, so nothing was activated anywhere: {why}")
+    told = f"not staged, nothing was activated: {why}"
     for step in rollout.steps.get(host.name, []):
-        rollout.keep(rollout.row((step.node, step.service), "failed", proof=f"not staged, still serving: {why}"))
+        rollout.keep(rollout.row((step.node, step.service), "failed", proof=told))
     rollout.locks.release([host.name])
     return False
 

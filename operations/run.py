@@ -117,9 +117,9 @@ class Run:
             key = (plan.node.name, plan.service.name)
             if key in rows:
                 continue
-            status = "refused" if key[0] in self.survey.failing else "untouched"
-            if status == "untouched" and kinds.get(key) == "none":
-                status = "unchanged"
+            # A rollback is not about what is declared: what it was to bring back and did not is untouched.
+            waits = self.step(*key) is not None if self.verb == "rollback" else kinds.get(key) != "none"
+            status = "refused" if key[0] in self.survey.failing else "untouched" if waits else "unchanged"
             rows[key] = self.row(key, status)
         for node, reason in self.survey.unread.items():
             for service in self.survey.fleet.placement(node).services:

@@ -1,5 +1,6 @@
 """rollback.py: the release before comes back proven, twice is forth, and it is asked with the key it was given."""
 
+import json
 from typing import Any
 
 import pytest
@@ -75,11 +76,28 @@ def test_a_rollback_that_does_not_prove_itself_is_undone(rolled: RolloutSite) ->
     rolled.on(
         "a1", f"sed -i 's#{FAULT_FILE}#/var/lib/standin/other#' {env}; echo completion-500 >/var/lib/standin/other"
     )
-    ran = rollback(rolled)
+    rolled.rollout = {"batches": [1]}
+    rolled.write(**rolled.services)
+    path = rolled.root / "report.json"
+    ran = rollback(rolled, "--data", f"report={path}")
     now = look(rolled)
     assert ran.code == 1
+    assert [row["status"] for row in json.loads(path.read_text())["results"]] == ["restored", "untouched"]
     assert "HTTP 500" in ran.plain and f"{before['a1']['current']} was restored and proved itself" in ran.plain
     assert now["a1"] | {"pid": ""} == before["a1"] | {"pid": ""}
+
+
+def test_a_release_whose_image_is_gone_is_refused_before_anything(rolled: RolloutSite) -> None:
+    before, path = look(rolled), rolled.root / "report.json"
+    plan = f"{STATE}/llm/releases/{before['a1']['previous']}/plan.json"
+    rolled.on("a1", f"cp {plan} /root/plan.json && sed -i 's/@sha256:..../@sha256:0000/' {plan}")
+    ran = rollback(rolled, "--data", f"report={path}")
+    rolled.on("a1", f"mv /root/plan.json {plan}")
+    assert ran.code == 1 and "Traceback" not in ran.out
+    told = f"a1/llm: want the image {rolled.plan('a1', 'llm')['image'].partition('@')[0]}@sha256:0000"
+    assert json.loads(path.read_text())["stopped"].startswith(told) and told in ran.plain
+    assert f"of release {before['a1']['previous']}, found " in ran.plain and "nothing was changed" in ran.plain
+    assert look(rolled) == before
 
 
 def test_a_release_is_proven_with_the_key_that_it_was_given(rolled: RolloutSite) -> None:
