@@ -24,7 +24,8 @@ from pyinfra.api.state import State
 
 from declare.invocation import Invocation
 from declare.inventory import hosts as inventory_hosts
-from declare.inventory import missing_keys
+from declare.inventory import unusable_keys
+from declare.quiet import name_no_code
 from facts.gather import Answer, gather
 from facts.shell import without_results
 from fleet.declaration import Fleet
@@ -84,6 +85,7 @@ def placed(fleet: Fleet, service: str | None, node: str | None) -> list[str]:
 def _let_pyinfra_speak() -> None:
     """Outside of its own command pyinfra says nothing: neither why a host is not reached nor what a command prints."""
     set_echo(without_results(typer.echo))
+    name_no_code()
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler())  # stderr
         logger.setLevel(logging.ERROR)
@@ -94,8 +96,8 @@ def connected(invocation: Invocation, nodes: list[str]) -> Iterator[Session]:
     """A session with these nodes. Hosts that do not answer are told by the gate `reachable`."""
     everyone, _ = inventory_hosts(invocation.fleet)
     wanted = [entry for entry in everyone if entry[0].removeprefix("@recorded/") in nodes]
-    if missing := missing_keys(invocation.fleet, nodes):
-        fail("\n".join(missing))
+    if unusable := unusable_keys(invocation.fleet, nodes):
+        fail("\n".join(unusable))
     _let_pyinfra_speak()
     inventory = Inventory((wanted, {}))
     state = State(inventory, Config(PARALLEL=256))

@@ -16,9 +16,9 @@ from pyinfra_cli.cli import cli
 
 from declare import leave, machine
 from declare.garbage import search_seldom
-from declare.guard import refused_data
-from declare.inventory import Host, hosts, missing_keys
-from declare.invocation import enter
+from declare.guard import has_terminal, refused_data
+from declare.inventory import Host, hosts, unusable_keys
+from declare.invocation import Invocation, enter
 from declare.meanwhile import load_while_hosts_answer
 from declare.operation_order import read_no_source_lines
 from declare.problem import DeclarationError
@@ -32,8 +32,8 @@ def open_inventory() -> tuple[list[Host], dict[str, list[str]]]:
     speak_to_machines()
     try:
         invocation = enter(os.environ.get("FLEET"), _options())
-        if _needs_keys() and (missing := missing_keys(invocation.fleet, invocation.nodes)):
-            raise DeclarationError(missing)
+        if unusable := _unusable_keys(invocation):
+            raise DeclarationError(unusable)
     except DeclarationError as error:
         raise InventoryError(_told(error.lines)) from None
     read_no_source_lines()
@@ -79,11 +79,15 @@ def _options() -> dict[str, Any]:
     return dict(context.params) if context is not None and context.command is cli else {}
 
 
-def _needs_keys() -> bool:
-    """Is any node contacted, and with the key that is declared for it?"""
+def _unusable_keys(invocation: Invocation) -> list[str]:
+    """What is wrong with the keys that this run would use: its own, or those that are declared."""
     options = _options()
-    given = options.get("ssh_key") or any(word.startswith("ssh_key=") for word in options.get("data") or ())
-    return not given and (options.get("operations") or ("",))[0] != "debug-inventory"
+    if (options.get("operations") or ("",))[0] == "debug-inventory":
+        return []
+    own = dict(word.split("=", 1) for word in options.get("data") or ())
+    key = options.get("ssh_key") or own.get("ssh_key")
+    password = options.get("ssh_key_password") or own.get("ssh_key_password")
+    return unusable_keys(invocation.fleet, invocation.nodes, key, bool(password) or has_terminal())
 
 
 def _settle(hosts: int) -> None:

@@ -23,9 +23,18 @@ def _not_said_by_the_result(record: logging.LogRecord) -> bool:
     return not _SAID_BY_THE_RESULT.search(click.unstyle(record.getMessage()))
 
 
+_TRACE = re.compile(r"\s|$|Traceback|During handling|The above exception|\w+(\.\w+)+(:|$)|\w*Error(:|$)")
+
+
+def _without_trace(record: logging.LogRecord) -> bool:
+    """paramiko logs what a node did instead of SSH as one line, and then its own traceback, line by line."""
+    return not _TRACE.match(record.getMessage())
+
+
 def name_no_code() -> None:
-    """Reasons of ours are told without the place in our code."""
+    """Reasons are told without the place in our code, or in that of SSH."""
     logger.addFilter(_without_code)
+    logging.getLogger("paramiko.transport").addFilter(_without_trace)
 
 
 def leave_the_end_to_us() -> None:

@@ -4,8 +4,10 @@ import hashlib
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +59,45 @@ def test_a_key_that_is_not_there_is_told_before_anybody_is_contacted(
     words = (verb,) if verb.endswith(".py") else (verb, "facts.topology.Topology")
     refused(pyinfra(fleet, *words), f"n1: ssh.key: want a file that is there, found {fleet}/k")
     assert "Could not connect" in pyinfra(fleet, *words, "--data", f"ssh_key={key}").stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "password", "told"),
+    [
+        (b"ssh-ed25519 AAAA me@here\n", None, "want a private key, found none in"),
+        (b"\0\xff", None, "want a private key, found none in"),
+        (None, "sesame", r"want a private key without a password \(or ssh-agent\), found .*/k encrypted"),
+    ],
+    ids=["public", "bytes", "encrypted"],
+)
+def test_a_file_that_is_no_key_to_use_is_told_before_anybody_is_contacted(
+    write_site: WriteSite, pyinfra: Pyinfra, content: bytes | None, password: str | None, told: str
+) -> None:
+    here = node().replace("192.0.2.1", "127.0.0.1")
+    fleet = write_site({"inventory/prod/n1.yaml": here + "ssh: {port: 9, key: k}\n"})
+    if content is None:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", str(password), "-f", fleet / "k"], check=True)
+    else:
+        (fleet / "k").write_bytes(content)
+    refused(pyinfra(fleet, "gates.py"), f"n1: ssh.key: {told}")
+    (fleet / "n1.yaml").write_text(here)
+    refused(pyinfra(fleet, "gates.py", "--data", f"ssh_key={fleet / 'k'}"), f"--data ssh_key: {told}")
+
+
+def test_a_node_that_does_not_speak_ssh_is_told_in_one_line(write_site: WriteSite, pyinfra: Pyinfra) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        here = node().replace("192.0.2.1", "127.0.0.1") + f"ssh: {{port: {listener.getsockname()[1]}}}\n"
+
+        def refuse() -> None:
+            with listener.accept()[0] as caller:
+                caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 3)
+
+        thread = threading.Thread(target=refuse, daemon=True)
+        thread.start()
+        done = pyinfra(write_site({"inventory/prod/n1.yaml": here}), "gates.py")
+        thread.join(timeout=10)
+    assert done.returncode == 1 and "Error reading SSH protocol banner" in done.stderr, done
+    assert "Traceback" not in done.stderr and "paramiko" not in done.stderr
 
 
 def test_a_recorded_node_is_a_host_under_its_own_name(write_site: WriteSite, pyinfra: Pyinfra) -> None:
