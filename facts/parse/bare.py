@@ -5,6 +5,7 @@ import re
 
 from facts.parse.frames import ProbeError, Section, parse_frames
 from facts.parse.services import parse_services
+from facts.parse.stuck import stuck
 from facts.script import ProbeScript
 from fleet.nodes.archive import Archive, archives_in
 from fleet.nodes.bare import Entry, MachineFacts
@@ -66,7 +67,7 @@ def read_bare(section: Section) -> MachineFacts:
         memory_bytes=_memory(_first(told, "memory")),
         users=dict(line.split(" ", 1) for line in told.get("user", []) if " " in line),
         entries=dict(_entry(match, sums) for line in told.get("entry", []) if (match := _ENTRY.fullmatch(line))),
-        stuck=dict(map(_stuck, (line.split("\t") for line in told.get("stuck", []) if line.count("\t") == 2))),
+        stuck=dict(stuck(line) for line in told.get("stuck", []) if line.count("\t") == 2),
         archives=tuple(one for line in told.get("archives", []) for one in _archives(line)),
         packaging=_first(told, "packaging"),
         gpu_processes=_processes(told),
@@ -86,11 +87,6 @@ def _later(words: list[str]) -> tuple[str, str, str]:
 def _memory(told: str | None) -> int | None:
     match = re.fullmatch(r"MemTotal:\s+(\d+) kB", told or "")
     return int(match[1]) << 10 if match else None
-
-
-def _stuck(words: list[str]) -> tuple[str, str]:
-    why, at, path = words
-    return path, f"{at}, which is no folder" if why == "none" else f"{at}, which cannot be written (is it read-only?)"
 
 
 def _archives(line: str) -> list[Archive]:

@@ -11,6 +11,7 @@ from facts.parse.frames import ProbeError, Section, parse_frames
 from facts.parse.host import read_host
 from facts.parse.runtime import parse_runtime
 from facts.parse.services import parse_services
+from facts.parse.stuck import stuck
 from facts.script import ProbeScript
 from fleet.delivery.delivery import FolderLook, NodeLook
 from fleet.nodes.node import Installed
@@ -95,7 +96,7 @@ class _Told:
 
     def _folder(self, path: str, lines: list[str]) -> FolderLook:
         sizes: dict[str, dict[str, int]] = {"there": {}, "staged": {}, "part": {}}
-        odd, beside, kind, free, disk = [], [], "", None, None
+        odd, beside, kind, free, disk, hindered = [], [], "", None, None, None
         for line in lines:
             word, _, value = line.partition(" ")
             if match := _SIZE.fullmatch(line):
@@ -107,6 +108,8 @@ class _Told:
                 kind = value
             elif word == "room" and re.fullmatch(r"[0-9]+ [0-9]+", value):
                 free = int(value.split()[0])
+            elif word == "stuck" and value.count("\t") == 2:
+                hindered = stuck(value)[1]
             elif word == "disk" and value.isdigit():
                 disk = int(value)
             elif word == "beside":
@@ -122,6 +125,7 @@ class _Told:
                 "verified": self._verified.get(path),
                 "free_bytes": free,
                 "disk": disk,
+                "stuck": hindered,
                 "there": sizes["there"],
                 "odd": tuple(odd),
                 "staged": sizes["staged"],

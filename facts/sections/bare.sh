@@ -29,7 +29,7 @@ section_bare() {
         line=$(id -gn -- "$name" 2>/dev/null) && printf 'user %s %s\n' "$name" "$line"
     done
     for path in "${managed[@]}"; do
-        bare_stuck "$path"
+        stuck_at "$path"
         [[ -e $path || -L $path ]] || continue
         if [[ -L $path && -d $path ]]; then
             printf 'entry %s_directory_by_link %s\n' "$(stat -L -c '%a_%U:%G' -- "$path")" "$path"
@@ -57,18 +57,6 @@ bare_later() {
             [[ $line != *([[:blank:]])[#\;]* && $line == *=* ]] && printf 'later %s\t%s\t%s\n' "$file" "${line%%=*}" "${line#*=}"
         done <"$file"
     done
-}
-
-# bare_stuck PATH: why nothing can be written there, neither now nor after its folders were made.
-bare_stuck() {
-    local at=$1
-    while [[ $at && ! -e $at && ! -L $at ]]; do at=${at%/*}; done
-    at=${at:-/}
-    if [[ $at != "$1" && ! -d $at ]]; then
-        printf 'stuck none\t%s\t%s\n' "$at" "$1"
-    elif [[ ! -w $at ]]; then
-        printf 'stuck readonly\t%s\t%s\n' "$at" "$1"
-    fi
 }
 
 # Every archive that apt knows, but for those that a bootstrap declared, and who works with packages at the moment.

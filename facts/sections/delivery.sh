@@ -9,6 +9,7 @@ section_delivery() {
         path=${checkpoint_paths[at]}
         printf 'checkpoint %s\n' "$path"
         printf 'kind %s\n' "$(place_kind "$path")"
+        stuck_at "$path"
         place_room "${path%/*}"
         printf 'disk %s\n' "$(stat -c %d -- "$(place_nearest "${path%/*}")")"
         if ! verified_as "$path" "${checkpoint_keys[at]}" || [[ $digest != "${checkpoint_digests[at]}" ]]; then

@@ -46,3 +46,15 @@ first_line() {
     line=
     { IFS= read -r line <"$1" || [[ $line ]]; } 2>/dev/null
 }
+
+# stuck_at PATH: why nothing can be written there, neither now nor after its folders were made.
+stuck_at() {
+    local at=$1
+    while [[ $at && ! -e $at && ! -L $at ]]; do at=${at%/*}; done
+    at=${at:-/}
+    if [[ $at != "$1" && ! -d $at ]]; then
+        printf 'stuck none\t%s\t%s\n' "$at" "$1"
+    elif [[ ! -w $at ]]; then
+        printf 'stuck readonly\t%s\t%s\n' "$at" "$1"
+    fi
+}

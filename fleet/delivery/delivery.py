@@ -10,8 +10,9 @@ from typing import Literal
 from fleet.delivery.manifest import Manifest, ManifestFile, differences
 from fleet.frozen import Frozen
 from fleet.nodes.node import Image, Installed
+from fleet.releases.places import STATE
 
-ARCHIVES = "/var/lib/vllm-fleet/.delivery/archives"
+ARCHIVES = f"{STATE}/.delivery/archives"
 """Where images' archives lie on a node while a delivery runs."""
 ARCHIVE_NAME = "image.tar"
 MIB, GIB = 1 << 20, 1 << 30
@@ -91,6 +92,8 @@ class FolderLook(Frozen):
     free_bytes: int | None = None
     disk: int | None = None
     """Number of the device that it lies on, or would."""
+    stuck: str | None = None
+    """Why nothing can be written there."""
     there: dict[str, int] = {}
     odd: tuple[str, ...] = ()
     """Entries at the path that are neither files nor folders."""
@@ -154,6 +157,21 @@ def present(groups: Iterable[tuple[ManifestFile, ...]], sizes: Mapping[str, int]
     return tuple(n for n, files in enumerate(groups) if all(sizes.get(file.path) == file.bytes for file in files))
 
 
+def _no_path(item: Item) -> str | None:
+    if not plain_path(item.path):
+        return f"want the path of a folder in a folder, without .., // and a / at its end, found {item.path}"
+    if item.image is None and f"{item.path}/".startswith(f"{STATE}/"):
+        return f"want a folder outside of {STATE}, where only this project writes, found {item.path}"
+    return None
+
+
+def _no_place(folder: FolderLook) -> str | None:
+    kinds = {"symlink": "a symlink", "mount": "a mount point", "other": "a file"}
+    if folder.kind in kinds:
+        return f"want a folder at {folder.path} that can be renamed, found {kinds[folder.kind]}"
+    return None if folder.stuck is None else f"want a place for {folder.path}, found {folder.stuck}"
+
+
 def need_of(item: Item, look: NodeLook, limit_bytes: int, keep_free: int, rehash: bool = False) -> Need:
     """What this node needs of this item, by what lies there. Nothing is read or written for the answer."""
     folder = look.folder(item.path)
@@ -165,11 +183,8 @@ def need_of(item: Item, look: NodeLook, limit_bytes: int, keep_free: int, rehash
         return answer("none")
     if folder.verified == item.digest and not rehash:
         return answer("none")
-    if not plain_path(item.path):
-        return answer(
-            "fetch",
-            refused=f"want the path of a folder in a folder, without .., // and a / at its end, found {item.path}",
-        )
+    if (why := _no_path(item)) is not None:
+        return answer("fetch", refused=why)
     wrong = differences(item.manifest, {path: (size, None) for path, size in folder.there.items()})
     wrong += [f"{path}: neither a file nor a folder" for path in folder.odd]
     total, reader = item.manifest.total_bytes, look.reader(item.path)
@@ -180,9 +195,8 @@ def need_of(item: Item, look: NodeLook, limit_bytes: int, keep_free: int, rehash
     if reader is not None:
         why = f"{item.path} is read by the running engine of {reader} and is not as its manifest says ({wrong[0]})"
         return answer("fetch", total, refused=f"{why}; deliver into another folder and change model")
-    if folder.kind in ("symlink", "mount", "other"):
-        kind = {"symlink": "a symlink", "mount": "a mount point", "other": "a file"}[folder.kind]
-        return answer("fetch", total, refused=f"want a folder at {item.path} that can be renamed, found {kind}")
+    if (why := _no_place(folder)) is not None:
+        return answer("fetch", total, refused=why)
     groups = bundles(item.manifest, limit_bytes)
     right = {file.path for file in item.manifest.files if folder.there.get(file.path) == file.bytes}
     missing = sum(

@@ -117,6 +117,9 @@ serve() { # the daemon: one port, one secret of this run, folders that can only 
     done
   } >"$run_folder/rsyncd.conf"
   for at in "${!item_keys[@]}"; do offer "${item_keys[at]}" "${item_served[at]}"; done
+  if (exec 3<>"/dev/tcp/${address:-127.0.0.1}/$port") 2>/dev/null; then
+    die target "want port $port free for serving other nodes, found something else that listens there; declare delivery.port"
+  fi
   systemd-run --quiet --unit="$unit" --collect --property=NoNewPrivileges=yes --property=ProtectSystem=strict \
     --property=PrivateTmp=yes --property="ReadWritePaths=$run_folder" --property=KillMode=control-group \
     --property='CapabilityBoundingSet=CAP_SYS_CHROOT CAP_DAC_READ_SEARCH CAP_SETUID CAP_SETGID CAP_KILL' \

@@ -103,6 +103,26 @@ def test_what_two_services_want_must_fit_together_in_place_and_room(fleet: Deliv
     fleet.site.lab.resize_disk("h1", "2G")
 
 
+def test_a_place_that_cannot_be_written_is_refused_for_all_before_anything_moves(fleet: DeliverySite) -> None:
+    fleet.site.on("h1", "mkdir /srv/ro && mount -t tmpfs -o ro none /srv/ro && touch /srv/file")
+    fleet.site.write(m=fleet.service(folder=str(fleet.source)) | {"model": "/srv/ro/m"})
+    refused(fleet, "want a place for /srv/ro/m, found /srv/ro, which cannot be written", "nothing was moved")
+    fleet.site.write(m=fleet.service(folder=str(fleet.source)) | {"model": "/srv/file/m"})
+    refused(fleet, "want a place for /srv/file/m, found /srv/file, which is no folder", "nothing was moved")
+    fleet.site.on("h1", "umount /srv/ro && rm -r /srv/ro /srv/file")
+
+
+def test_a_port_that_somebody_else_listens_on_is_told_and_nobody_is_sent_there(fleet: DeliverySite) -> None:
+    listens = "import socket, time; s = socket.create_server(('', 8730)); time.sleep(60)"
+    fleet.site.on("h1", f'(setsid python3 -c "{listens}" >/dev/null 2>&1 </dev/null & echo $! >/run/listens); sleep 1')
+    fleet.declare(folder=str(fleet.source))
+    ran = fleet.run()
+    fleet.site.on("h1", "kill $(cat /run/listens)")
+    assert ran.code == 1
+    assert "want port 8730 free for serving other nodes, found something else that listens there" in ran.plain
+    assert fleet.site.on("l1", f"ls {TARGET}/config.json")
+
+
 given: list[int] = []
 """Bytes of each answer of a server that ends its connections early."""
 

@@ -147,3 +147,14 @@ def test_two_checkpoints_that_would_replace_each_other_are_refused(
     found = colliding([("a", "/srv/m/x", "sha256:1"), other])
     assert [(one, two) for one, two, _ in found] == ([("a", "b")] if why else [])
     assert all(why is not None and told.startswith(why) for _, _, told in found)
+
+
+def test_a_place_that_cannot_be_written_or_is_kept_by_this_project_is_refused_before_anything_moves() -> None:
+    assert (
+        str(need(stuck="/srv, which is no folder").refused)
+        == "want a place for /srv/models/glm, found /srv, which is no folder"
+    )
+    assert need(there=SIZES, stuck="/srv, which cannot be written").action == "verify"
+    for path in ("/var/lib/vllm-fleet/m", "/var/lib/vllm-fleet/.delivery/archives"):
+        assert "want a folder outside of /var/lib/vllm-fleet" in str(need(item(path)).refused)
+    assert need(item("/var/lib/vllm-fleet-models/m")).refused is None
