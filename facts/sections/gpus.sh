@@ -8,6 +8,10 @@ section_gpus() {
     exec {answer}<&-
     wait "$child"
     code=$?
+    if ((code < 0)); then # it ended before bash had noted it, and how is not known
+        rows=$(exec nvidia-smi "--query-gpu=$gpu_fields" --format=csv,noheader,nounits 2>&1)
+        code=$?
+    fi
     [[ ! $rows ]] || printf '%s\n' "${rows%$'\n'}"
     if [[ $code == 2 && $rows == *'not a valid field to query'* ]]; then
         ask_again "$rows"

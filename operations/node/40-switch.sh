@@ -53,7 +53,7 @@ progress() { # UNIT SECONDS
 # A blocking systemctl, with a line now and then that says how far the unit is: after 10 s, then every 20 s, for to look
 # costs a node more than to wait, and a load takes minutes. 124: LIMIT_S passed.
 await_job() { # VERB UNIT LIMIT_S (0: as long as systemd lets it, by the unit's own budgets)
-  local fd pid line pause=10 began=$EPOCHSECONDS
+  local fd pid line code pause=10 began=$EPOCHSECONDS
   exec {fd}< <(exec systemctl "$1" -- "$2" 2>&1)
   pid=$!
   while :; do
@@ -62,7 +62,11 @@ await_job() { # VERB UNIT LIMIT_S (0: as long as systemd lets it, by the unit's 
     elif (($? <= 128)); then
       exec {fd}<&-
       wait "$pid"
-      return
+      code=$?
+      # How a process behind `<(` ended bash does not know where it ended before bash had noted it: it says -1. What is
+      # done already systemd does not do again, and it answers the same.
+      ((code >= 0)) || { systemctl "${1/restart/start}" -- "$2"; code=$?; }
+      return "$code"
     elif (($3 > 0 && EPOCHSECONDS - began >= $3)); then
       kill "$pid"
       return 124
