@@ -20,6 +20,9 @@ def is_rocm(lines: Sequence[str]) -> bool:
 
 def parse_rocm(lines: Sequence[str], cut: bool) -> Topology:
     """The topology of rocm-smi's lines, or TopologyError. `cut`: the last line has no newline."""
+    matrices = sum(bool((title := _TITLE.fullmatch(line)) and title[1].lower() == _LINKS) for line in lines)
+    if matrices > 1:
+        raise TopologyError(f"want one matrix, found {matrices} blocks {_LINKS!r}")
     links = _link_matrix(_block(lines, _LINKS))
     return Topology(
         gpus=len(links),

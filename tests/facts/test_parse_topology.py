@@ -27,6 +27,13 @@ def test_two_gpus_on_two_numa_nodes() -> None:
     assert topology.cpu_affinity == ("0-31", "32-63")
 
 
+ROCM = "==== Link Type between two GPUs ====\n  GPU0 GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n==== End of ROCm SMI Log ====\n"
+
+
+def test_one_block_of_rocm_smi_is_a_matrix() -> None:
+    assert parse_topology(ROCM).islands == ((0, 1),)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -70,6 +77,7 @@ def test_two_gpus_on_two_numa_nodes() -> None:
         pytest.param(
             "==== ROCm System Management Interface ====\n==== Numa Nodes ====\n", "missing", id="rocm_numa_only"
         ),
+        pytest.param(ROCM + ROCM.replace("XGMI", "PCIE"), "want one matrix, found 2", id="rocm_of_two_nodes"),
     ],
 )
 def test_a_text_that_cannot_be_trusted_is_refused_with_the_reason(text: str, reason: str) -> None:
