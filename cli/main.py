@@ -1,5 +1,6 @@
 """`fleet`: the daily verbs. Rollouts themselves are pyinfra's: `pyinfra inventory.py deploy.py`."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from cli.pool import pool
 from cli.probe import probe
 from cli.topology import topology
 from cli.upgrade import upgrade
+from declare.encoding import escape_the_rest
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -158,8 +160,13 @@ def gates(as_json: Json = False) -> None:
 
 def main() -> None:
     """Entry point of the `fleet` command. A wrong call exits 1: 2 means drift or degraded."""
+    escape_the_rest()
     try:
         sys.exit(app(standalone_mode=False) or 0)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        typer.echo(f"the answer cannot be written: {error.strerror}", err=True)
     except Exception as error:
         show = getattr(error, "show", None)  # what click's errors have, whichever click typer brings along
         if show is None:

@@ -43,6 +43,30 @@ def test_an_empty_fleet_variable_is_refused_and_not_another_fleet() -> None:
     assert done.returncode == 1 and "FLEET: want a folder" in done.stderr, done
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_the_terminal_cannot_show_does_not_end_a_run(tmp_path: Path, encoding: str) -> None:
+    nodes = tmp_path / "inventory" / "prod"
+    shutil.copytree(PROJECT / "inventory" / "recorded", nodes)
+    shutil.copy(nodes / "standin.digest", nodes.parent)
+    group = nodes / "group_data" / "a100.yaml"
+    group.write_text(group.read_text().replace("VLLM_LOGGING_LEVEL: INFO", 'NOTE: "Grüße \U0001f600"'))
+    command = [FLEET.parent / "pyinfra", "inventory.py", "deploy.py", "--dry", "--diff", "--limit", "a1"]
+    environment = {**os.environ, "FLEET": str(nodes), "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == 0, done
+    shown = "Grüße" if encoding == "latin-1" else r"Gr\xfc\xdfe"
+    assert rf'+NOTE="{shown} \U0001f600"' in done.stdout.decode(encoding)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_an_answer_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    environment = {**os.environ, "FLEET": "recorded"}
+    with open("/dev/full", "w") as full:
+        command = [FLEET, "topology", "lab/recordings/a100/topo.txt", "--json"]
+        done = subprocess.run(command, cwd=PROJECT, env=environment, stdout=full, stderr=-1, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "the answer cannot be written: No space left on device\n"), done
+
+
 def test_help_exits_0() -> None:
     assert fleet("--help").returncode == 0
 
