@@ -28,12 +28,16 @@ SourceName = Annotated[str, formed(re.compile(r"[a-z0-9][a-z0-9-]{0,40}"), "a na
 SysctlName = Annotated[
     str, formed(re.compile(r"[a-z0-9_]+([./][a-zA-Z0-9_-]+)+"), "a kernel setting such as vm.max_map_count")
 ]
-UserName = Annotated[str, formed(re.compile(r"[a-z][a-z0-9-]{0,30}"), "a user's name in small letters, digits and -")]
+UserName = Annotated[
+    str, formed(re.compile(r"[a-z_][a-z0-9_-]{0,30}"), "a user's name in small letters, digits, _ and -")
+]
 
 
 def _public(url: str) -> str:
     if "@" in url.partition("//")[2].partition("/")[0]:
-        raise ValueError("want a URL without a user or password, for it stands in files that all can read")
+        raise ValueError(
+            "want a URL without a user or password, for it stands in files that all read, found one with them"
+        )
     return url
 
 

@@ -128,7 +128,7 @@ def test_an_empty_fleet_is_refused(write_site: WriteSite) -> None:
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        ("{user: 'Root!'}", "host.user: want a user's name in small letters, digits and -, found 'Root!'"),
+        ("{user: 'Root!'}", "host.user: want a user's name in small letters, digits, _ and -, found 'Root!'"),
         ("{sysctl: {'a;b': 1}}", "host.sysctl.a;b: want a kernel setting such as vm.max_map_count, found 'a;b'"),
         ("{apt: {N: {url: 'https://x', suite: ./, key: k}}}", "host.apt.N: want a name in small letters"),
         ("{apt: {n: {url: 'ftp://x', suite: ./, key: k}}}", "host.apt.n.url: want the URL of an archive"),

@@ -407,6 +407,14 @@ def test_an_archive_with_a_password_is_refused() -> None:
         AptSource(url="https://me:secret@apt.example/deb", suite="./", key="/k")
 
 
+def test_a_user_may_have_any_plain_name_of_a_system() -> None:
+    for name in ("vllm", "svc_vllm", "_vllm", "vllm-1"):
+        assert HostDeclaration(user=name).user == name
+    for name in ("Vllm", "1", "a b", "-a", "a" * 32):
+        with pytest.raises(ValueError, match="want a user's name"):
+            HostDeclaration(user=name)
+
+
 def test_a_setting_that_a_later_file_takes_back_at_the_next_boot_is_told() -> None:
     later = ("/etc/sysctl.d/99-own.conf", "vm.max_map_count", "65530")
     found = needs(conforming(sysctl_later=(later, ("/etc/sysctl.d/99-own.conf", "vm.swappiness", "1"))))
