@@ -130,3 +130,18 @@ class HostDeclaration(Frozen):
     nofile: Annotated[int, Field(ge=1024, strict=True)] = 1048576
     clock: Annotated[Package | None, BeforeValidator(lambda value: None if value == "none" else value)] = "chrony"
     """Installed where nothing keeps the clock; any other that runs is as good. `none`: it is not looked at."""
+
+    @model_validator(mode="after")
+    def _each_archive_and_pin_once(self) -> Self:
+        places: dict[tuple[str, str], str] = {}
+        pins: dict[str, str] = {}
+        for name, source in self.apt.items():
+            other = places.setdefault((source.url.rstrip("/"), source.suite), name)
+            if other != name:
+                raise ValueError(
+                    f"apt: want each archive once, with all its components, found it as {other} and {name}"
+                )
+            for package, version in source.pin.items():
+                if pins.setdefault(package, version) != version:
+                    raise ValueError(f"apt: want one pin of {package}, found {pins[package]} and {version}")
+        return self

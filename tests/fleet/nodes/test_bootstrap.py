@@ -440,3 +440,15 @@ def test_the_archives_that_are_declared_must_answer_when_the_lists_are_read() ->
     other = APT.model_copy(update={"url": "https://apt.example/deb/$(ARCH)/"})
     found = needs(bare, DECLARED.model_copy(update={"apt": {"nvidia": other}}))
     assert [step.packages for step in found.steps if step.kind == "update"] == [("https://apt.example/deb/arm64",)]
+
+
+def test_an_archive_that_is_declared_twice_is_refused_for_apt_would_read_none() -> None:
+    """It would have two keys in two files, and apt wants one for both."""
+    noble = {"url": "https://apt.example/deb", "suite": "noble", "components": ["main"], "key": "/k"}
+    twice = {"a": noble, "b": noble | {"url": "https://apt.example/deb/", "components": ["extra"]}}
+    with pytest.raises(ValueError, match="want each archive once, with all its components, found it as a and b"):
+        HostDeclaration.model_validate({"apt": twice})
+    other = twice | {"b": noble | {"suite": "jammy", "pin": {"podman": "2.*"}}}
+    assert HostDeclaration.model_validate({"apt": other})
+    with pytest.raises(ValueError, match=r"want one pin of podman, found 1\.\* and 2\.\*"):
+        HostDeclaration.model_validate({"apt": other | {"a": noble | {"pin": {"podman": "1.*"}}}})
