@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -72,4 +73,5 @@ def because(reason: str) -> None:
 
 def _end(verb: str) -> None:
     stopped, *lines = (_reasons[0] if _reasons else _UNTOLD).splitlines()
-    tell({"verb": verb, "stopped": stopped, "errors": [*(line.strip() for line in lines), *_errors]})
+    with suppress(OSError):  # nobody reads any more
+        tell({"verb": verb, "stopped": stopped, "errors": [*(line.strip() for line in lines), *_errors]})

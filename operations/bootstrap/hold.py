@@ -16,7 +16,7 @@ from facts.shell import run as shell
 from operations.bootstrap.look import Bootstrapping, decided, look, look_at
 from operations.bootstrap.perform import perform
 from operations.lock import LockError, Locks
-from operations.show import console
+from operations.show import console, unread
 
 REBOOT_S = 900
 """That a machine may take to come back."""
@@ -51,11 +51,12 @@ class _GiveBack(BaseStateCallback):
 def _say(run: Bootstrapping, why: str) -> None:
     """Why the run ends, for people now and for machines at its end; for these the first reason stays."""
     run.stopped = run.stopped or why
-    console(run.invocation.json).print(f"stopped: {why}", style="bold red", markup=False, soft_wrap=True)
+    with unread():
+        console(run.invocation.json).print(f"stopped: {why}", style="bold red", markup=False, soft_wrap=True)
 
 
 def _listen(run: Bootstrapping, names: str) -> None:
-    """Ctrl-C and SIGTERM: the first lets the step that has begun end on every machine, the second leaves at once."""
+    """What ends a run: the first lets the step that has begun end on every machine, the second leaves at once."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
@@ -64,9 +65,10 @@ def _listen(run: Bootstrapping, names: str) -> None:
             leave.at_once()
         run.interrupted = name
         told = "the step that has begun is ended, no other begins; once more to leave at once"
-        console(run.invocation.json).print(f"\n{name}: {told}", style="bold yellow", markup=False, soft_wrap=True)
+        with unread():
+            console(run.invocation.json).print(f"\n{name}: {told}", style="bold yellow", markup=False, soft_wrap=True)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in leave.signals():
         signal.signal(number, on_signal)
 
 
