@@ -20,13 +20,14 @@ from operations.prepare import (
     joined,
     leave_out,
     observe,
+    outdated_on,
     refuse_unless_passed,
     secrets_of,
     serving,
 )
 from operations.report_file import report_path
 from operations.run import Ready, Run
-from operations.show import console, print_gates
+from operations.show import console, print_gates, print_support
 from operations.steps import Step, back_step
 from operations.stored import Stored, StoredError, read_stored
 from operations.survey import Survey, survey
@@ -66,6 +67,7 @@ def prepare(state: "State", invocation: Invocation) -> Run:
     for step in (step for steps in rollout.steps.values() for step in steps):
         now = step.old.current if step.old else "none"
         out.print(f"{step.node}/{step.service}: {now} -> {step.release} ({step.layout}, {step.endpoint.url})")
+    print_support(out, outdated_on(found, rollout.hosts))
     if invocation.dry:
         out.print("\nDry run: nothing was changed, no lock was taken.")
     return rollout

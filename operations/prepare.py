@@ -1,6 +1,6 @@
 """From a pyinfra state to a Run: observe every node at once, decide, judge, show; refuse before anything changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from operations.patching import patch_files
 from operations.report_file import report_path
 from operations.run import Ready, Run
 from operations.secrets import SecretError
-from operations.show import console, print_changes, print_gates
+from operations.show import console, print_changes, print_gates, print_support
 from operations.steps import API_KEY, Step, deploy_step, release_files
 from operations.survey import Secrets, Survey, request_for, resolve_secrets, survey
 
@@ -69,6 +69,7 @@ def deploy(state: "State", invocation: Invocation) -> Run:
     out = console(invocation.json)
     print_gates(out, found.verdicts, found.not_asked)
     print_changes(out, found.changes, invocation.diff)
+    print_support(out, outdated_on(found, hosts.keys() - found.failing))
     rollout = _run(invocation, found, hosts, secret, look)
     refuse_unless_passed(rollout)
     leave_out(state, rollout)
@@ -83,6 +84,12 @@ def deploy(state: "State", invocation: Invocation) -> Run:
         stays = f" {gone} no longer declared stay (--data prune=true removes them)." if gone else ""
         out.print(f"\n[green]Nothing to change[/]: {whole}, nothing was restarted.{stays}")
     return rollout
+
+
+def outdated_on(found: Survey, nodes: Collection[str]) -> dict[str, list[str]]:
+    """Node -> paths of the node script and the undo units that this run puts right there."""
+    facts = {name: found.facts(name) for name in sorted(found.support & set(nodes))}
+    return {name: sorted(outdated_support(told)) for name, told in facts.items() if told is not None}
 
 
 def hosts_with(

@@ -3,7 +3,7 @@
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -131,6 +131,16 @@ def print_changes(out: Console, changes: Sequence[Change], diff: bool) -> None:
                 out.print(f"      predicted {escape(word)}", soft_wrap=True)
             for file in change.files:
                 _print_diff(out, file.lines())
+
+
+def print_support(out: Console, outdated: Mapping[str, Sequence[str]]) -> None:
+    """Node -> files of this project's own, no service's, that this run brings up to date there."""
+    nodes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for node, paths in sorted(outdated.items()):
+        nodes[tuple(paths)].append(node)
+    for paths, names in nodes.items():
+        where = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        out.print(f"  {where}: own files brought up to date: {', '.join(paths)}", markup=False, soft_wrap=True)
 
 
 def _print_diff(out: Console, lines: list[str]) -> None:

@@ -9,7 +9,7 @@ import yaml
 from rollout_site import PROJECT, RolloutSite
 
 from fleet.ledger.started import read_started
-from fleet.releases.command import STATE
+from fleet.releases.command import NODE_SCRIPT, STATE
 from probes.asking.ask import ask
 from probes.evidence import Endpoint, Limits
 
@@ -126,6 +126,18 @@ def test_a_second_run_changes_nothing_and_says_so(fleet: RolloutSite) -> None:
     assert "Starting operation" not in ran.out
     assert fleet.marks() == before
     assert all(f"{STATE}/lock " not in text for text in before.values())
+
+
+def test_files_of_the_projects_own_that_a_run_puts_right_are_named_before(fleet: RolloutSite) -> None:
+    before = fleet.state("l1", "llama")
+    fleet.on("l1", f"rm {NODE_SCRIPT}; chmod 600 /etc/systemd/system/vllm-fleet-boot.service")
+    told = f"l1: own files brought up to date: /etc/systemd/system/vllm-fleet-boot.service, {NODE_SCRIPT}"
+    dry = fleet.pyinfra("deploy.py", "--dry", "--diff")
+    assert dry.code == 0 and told in dry.plain, dry.out
+    assert fleet.on("l1", f"ls {NODE_SCRIPT} 2>/dev/null || true") == ""
+    ran = fleet.deploy()
+    assert ran.code == 0 and told in ran.plain and "a1: own" not in ran.plain, ran.out
+    assert fleet.state("l1", "llama") == before and "own files" not in fleet.pyinfra("deploy.py", "--dry").plain
 
 
 def test_a_change_is_told_flag_by_flag_and_keeps_the_release_before(fleet: RolloutSite) -> None:
