@@ -19,7 +19,8 @@ def deliver(run: Delivery) -> None:
         Pool(256).map(lambda turn: turn.end(), turns)
     bad = [row for row in run.rows if not row.good and row.status != "untouched"]
     if bad:
-        run.stop(f"{bad[0].node}: {run.found.items[bad[0].item].name}: {bad[0].reason}")
+        item = run.found.items.get(bad[0].item)  # None: the node did not answer, and nobody knows what it lacks
+        run.stop(": ".join((bad[0].node, *((item.name,) if item else ()), bad[0].reason)))
 
 
 def _watch(turn: Turn, pause: float) -> None:

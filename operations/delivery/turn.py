@@ -256,7 +256,8 @@ class Turn:
                 continue
             lost = swarm.hopeless(self.name) if not self.run.pending else frozenset()
             if lost:
-                raise NodeFailed(self._why(sorted(lost)[0]))
+                # Of many that went with one source the one that was on its way knows the reason.
+                raise NodeFailed(self._why(min(lost, key=lambda one: (one not in self.run.troubles, one))))
             self.run.wait()
 
     def _why(self, bundle: Bundle) -> str:

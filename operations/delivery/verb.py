@@ -113,7 +113,8 @@ def beforehand(state: "State", invocation: Invocation) -> None:
 
     with leave.saying(_LEFT):
         deliver(run)
-    bad = sorted({row.node for row in run.rows if not row.good})
+    taking = run.hosts  # others were left out by policy
+    bad = sorted({row.node for row in run.rows if not row.good and row.node in taking})
     if bad:
         raise DeployError(f"not delivered to {', '.join(bad)}; nothing was staged or activated: {run.stopped}")
     run.report = None

@@ -12,6 +12,8 @@ import pytest
 from delivery_site import MIB, TARGET, DeliverySite
 from rollout_site import RolloutSite
 
+from fleet.releases.places import NODE_SCRIPT
+
 pytestmark = pytest.mark.lab
 SIZES = "find /srv/models/.delivered.*.delivery -type f -printf '%s ' 2>/dev/null"
 COUNT = f"n=0; for s in $({SIZES}); do n=$((n + s)); done; echo $n"
@@ -97,6 +99,41 @@ def test_after_the_controller_died_nothing_listens_and_the_next_run_goes_on(flee
     code, report = fleet.report()
     assert code == 0, report
     assert all(row["status"] == "delivered" and row["bytes"] <= whole(fleet) for row in report["results"])
+
+
+def test_a_node_that_does_not_answer_is_left_out_where_that_is_the_policy_and_the_others_are_served(
+    fleet: DeliverySite,
+) -> None:
+    fleet.site.rollout = {"on_unreachable": "host"}
+    fleet.declare(folder=str(fleet.source))
+    fleet.site.lab.cut("l1")
+    rolled = fleet.site.deploy("--data", "deliver=true", XDG_CACHE_HOME=str(fleet.site.root))
+    for node in ("a1", "h1"):
+        fleet.site.on(node, f"ls {TARGET}/config.json; systemctl is-active vllm-m")
+        fleet.site.on(node, f"{NODE_SCRIPT} drop m; rm -r {TARGET}")
+    ran = fleet.run()
+    fleet.site.rollout = {}
+    for one in (rolled, ran):
+        assert one.code == 1 and "Traceback" not in one.out, one.out
+        assert "stopped: l1: no SSH connection" in one.plain
+        assert re.search(r"a1 m delivered .* h1 m delivered ", one.plain), one.out
+
+
+def test_the_only_source_that_is_cut_off_is_named_with_what_happened(fleet: DeliverySite) -> None:
+    fleet.declare(folder=str(fleet.source))
+    assert fleet.run("--limit", "h1").code == 0
+    slow = {"rate_mib_s": LIMIT_MIB_S, "parallel": PARALLEL, "lease_s": LEASE_S}
+    fleet.declare(peer="h1", delivery=slow)
+    running = fleet.site.start("deliver.py", "-y", "--limit", "h1", "--limit", "l1")
+    until(lambda: staged(fleet, "l1") > 3 * MIB)
+    fleet.site.lab.cut("h1")
+    out, _ = running.communicate(timeout=200)
+    assert running.returncode == 1, out
+    plain = re.sub(r"\s+", " ", out)
+    assert re.search(r"stopped: l1: m: nobody can give \S+ of m: h1: (no byte arrived for|rsync ended with) ", plain), (
+        out
+    )
+    assert not fleet.site.on("l1", f"ls {TARGET} 2>/dev/null || true")
 
 
 def test_a_byte_that_changed_in_what_a_cut_run_left_is_named_and_never_placed(fleet: DeliverySite) -> None:
