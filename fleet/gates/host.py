@@ -64,11 +64,17 @@ def _holds(runtime: Runtime, digest: str) -> bool:
     needs_facts=True,
 )
 def image_present(plan: Plan) -> Finding | None:
-    """The image lies on the node, by digest."""
+    """The image lies on the node, by digest and under its name: the runtime finds no digest that has another name."""
     runtime, image = facts_of(plan).runtime, plan.service.image
-    if _holds(runtime, image.digest):
+    if any(one.reference == image.reference for one in runtime.images):
         return None
-    return Finding(want=image.reference, got=f"unknown images: {runtime.error}" if runtime.error else "no such image")
+    if runtime.error:
+        return Finding(want=image.reference, got=f"unknown images: {runtime.error}")
+    others = sorted({one.reference.rpartition("@")[0] for one in runtime.images if one.digest == image.digest})
+    if not others:
+        return Finding(want=image.reference, got="no such image")
+    remedy = "correct image.name of {service}, or tag the image on {node}"
+    return Finding(want=image.reference, got=f"that digest only as {', '.join(others)}", remedy=remedy)
 
 
 @gate(

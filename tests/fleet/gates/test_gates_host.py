@@ -68,10 +68,14 @@ def test_the_declared_runtime_answers() -> None:
     fails("runtime-present", on(Runtime(name="docker", version="28.2")), "want podman, found docker")
 
 
-def test_the_image_is_on_the_node_by_its_digest() -> None:
+def test_the_image_is_on_the_node_by_its_digest_and_its_name() -> None:
     passes("image-present", fleet_with())
     fails("image-present", on(Runtime(name="podman", version="5", images=(image(OLD_DIGEST),))), f"site/vllm@{DIGEST}")
     fails("image-present", on(Runtime(name="podman", error="exit 125")), "unknown images: exit 125")
+    other = image().model_copy(update={"reference": f"elsewhere/vllm@{DIGEST}"})
+    told = ("found that digest only as elsewhere/vllm", "correct image.name of glm, or tag the image on a1")
+    fails("image-present", on(Runtime(name="podman", version="5", images=(other,))), *told)
+    passes("image-present", on(Runtime(name="podman", version="5", images=(other, image()))))
 
 
 def proven(text: str | None = None, images: tuple[str, ...] = (DIGEST,), **changes: Any) -> FleetView:
