@@ -151,7 +151,8 @@ class Lab:
         return old.model_copy(update={"nodes": naming.plan_nodes(count, old.subnet)})
 
     def _is_healthy(self, found: naming.NodeName) -> bool:
-        return node.powered(self.name, found.name) and node.answers(found.address)
+        alive = node.powered(self.name, found.name) and node.has_keeper(self.name, found.name)
+        return alive and node.answers(found.address)
 
     def _start(self, record: state.Record, broken: Sequence[naming.NodeName], anew: bool) -> None:
         stranger = network.foreign_use(record.subnet)
@@ -165,7 +166,9 @@ class Lab:
         network.add_nodes(self.name, record.subnet, broken)
         binds = hosts.ensure(record.engine, self._progress).binds if record.engine else ()
         layers = node.Layers(host.RUN / self.name / "layer", record.rootfs, record.images / "store", binds, self._disks)
-        if anew or not layers.layer.exists():
+        if anew:  # no host is left that stands on it
+            shutil.rmtree(layers.layer, ignore_errors=True)
+        if not layers.layer.exists():
             layer.lay_out(layers.layer, keys.ensure(self.folder / "id_ed25519"), self._system != rootfs.DEFAULT)
         for number, found in enumerate(broken, start=1):
             self._progress(f"booting {found.name} ({number} of {len(broken)})")
@@ -270,6 +273,8 @@ class Lab:
     def reboot(self, name: str, hard: bool = True, limit_s: float = 60.0) -> None:
         """Reboot a host and wait until it answers again. Hard: as a power cut would, nothing is stopped in order."""
         found = self.node(name)
+        if not node.powered(self.name, name):
+            raise host.LabError(f"{name} of lab {self.name} is down; `fleet lab up` starts it")
         before = node.boots(self.name, name)
         if hard:
             node.power_cycle(self.name, name)

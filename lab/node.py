@@ -106,6 +106,11 @@ def powered(lab: str, node: str) -> bool:
     return cgroup.populated(cgroup.of_node(lab, node) / "host")
 
 
+def has_keeper(lab: str, node: str) -> bool:
+    """Whether the process that boots the host lives: without it a reboot would be the host's end."""
+    return cgroup.populated(cgroup.of_node(lab, node) / "keeper")
+
+
 def console(lab: str, node: str, lines: int = 15) -> str:
     """The last lines that the host wrote to its console."""
     try:

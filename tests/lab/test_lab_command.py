@@ -130,6 +130,8 @@ def test_a_lab_that_does_not_run_has_status_1() -> None:
     code, text = fleet_lab("status", "--name", "nowhere")
     assert code == 1
     assert "lab nowhere does not run" in text
+    code, text = fleet_lab("reboot", "a1", "--name", "nowhere")
+    assert (code, text.strip()) == (1, "error: a1 of lab nowhere is down; `fleet lab up` starts it")
     code, text = fleet_lab("status", "--name", "nowhere", "--json")
     assert (code, json.loads(text)) == (1, {"name": "nowhere", "nodes": []})
 

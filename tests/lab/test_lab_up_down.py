@@ -173,6 +173,16 @@ def test_orphans_without_a_keeper_are_ended_by_the_next_up(own_lab: Maker) -> No
     assert machine_traces(lab) == []
 
 
+def test_a_host_that_has_lost_its_keeper_is_replaced_by_the_next_up(own_lab: Maker) -> None:
+    lab = own_lab(1)
+    lab.up()
+    for pid in (cgroup.of_node(lab.name, "a1") / "keeper/cgroup.procs").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    assert [found.state for found in lab.status()] == ["running"], "it serves on, but nobody would boot it again"
+    assert lab.up().started == ("a1",)
+    lab.reboot("a1")
+
+
 def test_one_broken_host_is_replaced_and_the_others_are_left_alone(own_lab: Maker) -> None:
     lab = own_lab(2)
     lab.up()
