@@ -35,6 +35,7 @@ OWN_ENV = {
     "VLLM_PP_LAYER_PARTITION": "layout.partition",
     "VLLM_USE_V2_MODEL_RUNNER": "v2_runner",
     "CUDA_VISIBLE_DEVICES": "layout.device_order",
+    "CUDA_DEVICE_ORDER": "layout.device_order",  # with another one the indices are those of other GPUs
 }
 
 
@@ -81,7 +82,8 @@ def set_once(plan: Plan) -> Finding | None:
         own = next((field for name, field in fields.items() if name.startswith(written)), None)
         if own:
             found[flag] = own
-    names = (*plan.service.env, *plan.service.secrets)
+    same = plan.service.env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"  # many set what is set anyway
+    names = {*plan.service.env, *plan.service.secrets} - ({"CUDA_DEVICE_ORDER"} if same else set())
     found |= {name: OWN_ENV[name] for name in names if name in OWN_ENV}
     if not found:
         return None

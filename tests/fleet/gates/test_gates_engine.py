@@ -173,7 +173,9 @@ def test_a_draft_model_without_a_method_turns_on_speculation_that_no_gate_saw() 
     passes("set-once", fleet_with(flags=flags, speculative="eagle3:2"))
 
 
-@pytest.mark.parametrize("name", ["VLLM_PP_LAYER_PARTITION", "VLLM_USE_V2_MODEL_RUNNER", "CUDA_VISIBLE_DEVICES"])
+@pytest.mark.parametrize(
+    "name", ["VLLM_PP_LAYER_PARTITION", "VLLM_USE_V2_MODEL_RUNNER", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"]
+)
 def test_a_variable_does_not_go_around_the_field_that_the_gates_read(name: str) -> None:
     fails("set-once", fleet_with(env={name: "0"}), name)
     fails("set-once", fleet_with(secrets={name: {"env": "X"}}), name)
@@ -181,4 +183,4 @@ def test_a_variable_does_not_go_around_the_field_that_the_gates_read(name: str) 
 
 def test_flags_and_variables_without_a_field_of_their_own_are_the_owners() -> None:
     flags = {"--max-num-seqs": 64, "--model-impl": "auto", "--config-format": "hf", "--no-enable-prefix-caching": True}
-    passes("set-once", fleet_with(flags=flags, env={"NCCL_DEBUG": "WARN"}))
+    passes("set-once", fleet_with(flags=flags, env={"NCCL_DEBUG": "WARN", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}))
