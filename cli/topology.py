@@ -3,7 +3,7 @@
 import json
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -14,6 +14,9 @@ from rich.text import Text
 from cli.machine import fail, json_option
 from facts.parse.topology import TopologyError, parse_topology
 from fleet.nodes.topology import SELF, Topology
+
+MOST_BYTES = 4 * 2**20
+"""A thousand GPUs and NICs are a tenth of it. A device may have no end."""
 
 
 def topology(
@@ -36,7 +39,12 @@ def topology(
 
 def _read(file: str) -> str:
     """Its text; a file that PowerShell wrote is UTF-16 and begins with the mark that says so."""
-    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    if file == "-" and sys.stdin is None:
+        raise TopologyError("want a topology on standard input, found it closed")
+    with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as opened:
+        raw = opened.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise TopologyError(f"want at most {MOST_BYTES // 2**20} MiB, found more: that is no topology")
     return raw.decode("utf-16" if raw[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8", errors="replace")
 
 
