@@ -60,7 +60,19 @@ def _upstream(version: str | None) -> str | None:
     return None if version is None else version.rpartition(":")[2].partition("-")[0]
 
 
+_NOBODY = """for fd in $(find /proc/[0-9]*/fd -lname /dev/nvidia-uvm 2>/dev/null); do
+  pid=${fd#/proc/}
+  pid=${pid%%/*}
+  name=$(cat "/proc/$pid/comm" 2>/dev/null) || continue
+  case $name in nvidia-persiste*) continue ;; esac
+  echo "want no process that has a GPU open, found $pid ($name); stop it first, then run again" >&2
+  exit 1
+done"""
+"""The packages before the driver take minutes, in which somebody may start an engine by hand."""
+
+
 def _install_driver(plan: Needs, package: str, version: str | None) -> None:
+    plan.command("See once more that nothing has a GPU open", "sh", "-c", _NOBODY)
     if held := [name for name in driver_packages(plan.facts.packages) if name in plan.facts.held]:
         plan.command("Let the old driver go, which was held", "apt-mark", "unhold", *held)
     words = (f"{package}={version}" if version else package,)

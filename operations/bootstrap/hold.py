@@ -123,6 +123,11 @@ def park(state: "State", host: "Host", run: Bootstrapping) -> bool:
 
 def reboot(state: "State", host: "Host", run: Bootstrapping) -> bool:
     """Reboot it and wait until it is back: its kernel names another boot. pyinfra's own way looks at the uptime."""
+    facts = look_at(host, run.invocation.fleet.placement(host.name))
+    why = facts if isinstance(facts, str) else f"{', '.join(facts.busy)} runs there now" if facts.busy else None
+    if why is not None:
+        host.log(f"it is not rebooted: {why}")
+        return False
     before = _boot(host)
     told = shell(host, "( sleep 1; exec systemctl reboot ) </dev/null >/dev/null 2>&1 &")
     if before is None or told.reason is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -308,7 +309,26 @@ def test_a_driver_is_not_changed_while_an_engine_runs_whoever_started_it(
     ran = bootstrap(fleet)
     assert ran.code == 1
     assert "stop process 1 (python3) first" in ran.plain
+    fleet.lab.set(NODE, faults=["driver-mismatch"])
+    fleet.on(NODE, "(setsid tail -f /dev/nvidia-uvm >/dev/null 2>&1 </dev/null & echo $! >/run/uses); sleep 0.3")
+    ran = bootstrap(fleet)
+    assert ran.code == 1
+    assert "Driver/library version mismatch" in ran.plain and re.search(r"stop process \d+ \(tail\) first", ran.plain)
+    fleet.on(NODE, "kill $(cat /run/uses)")
     fleet.lab.set(NODE, clear=True)
+
+
+def test_an_engine_that_is_started_while_packages_are_installed_keeps_its_driver(fleet: RolloutSite) -> None:
+    fleet.on(
+        NODE,
+        "echo 'APT::Update::Pre-Invoke {\"setsid tail -f /dev/nvidia-uvm >/dev/null 2>&1 & sleep 1\";};'"
+        " >/etc/apt/apt.conf.d/99test",
+    )
+    ran = bootstrap(fleet)
+    fleet.on(NODE, "rm /etc/apt/apt.conf.d/99test; pkill -x tail")
+    assert ran.code == 1, ran.out
+    assert re.search(r"want no process that has a GPU open, found \d+ \(tail\); stop it first", ran.plain), ran.out
+    assert DRIVER not in fleet.on(NODE, "dpkg-query -W -f '${Package} '")
 
 
 def test_a_driver_is_installed_and_held_and_its_reboot_is_said(fleet: RolloutSite) -> None:

@@ -209,7 +209,8 @@ def test_a_newer_driver_that_is_declared_replaces_one_that_is_held() -> None:
     )
     old = {name: version.replace("570.133.20", "565.57.01") for name, version in UBUNTU.items()}
     found = needs(conforming(packages=old, held=frozenset(old), driver="565.57.01", cdi_driver="565.57.01"), declared)
-    unhold, install, hold, reboot = found.steps
+    again, unhold, install, hold, reboot = found.steps
+    assert again.name == "See once more that nothing has a GPU open"
     assert unhold.command == ("apt-mark", "unhold", *sorted(old))
     assert install.packages == ("nvidia-driver-570-server-open=570.*",)
     assert hold.name == "Hold the driver" and reboot.kind == "reboot"
