@@ -29,7 +29,7 @@ class Doomed:
     """What goes of one node: what arrived or was replaced, and what was brought. `stays`: what does not, and why."""
 
     rests: tuple[str, ...] = ()
-    """Gatherings of contents that are no longer declared, and folders that a delivery replaced."""
+    """Gatherings of contents that the node does not lack, and folders that a delivery replaced."""
     folders: tuple[Leftover, ...] = ()
     images: tuple[Leftover, ...] = ()
     stays: tuple[Leftover, ...] = ()
@@ -60,7 +60,8 @@ def doomed(run: Delivery, host: "Host") -> Doomed | str:
 
 
 def _rests(run: Delivery, node: str) -> list[str]:
-    look, declared = run.found.looks[node], {item.staging for item in run.found.items.values()}
+    look, needs = run.found.looks[node], run.found.needs.get(node, ())
+    wanted = {run.found.items[need.item].staging for need in needs if need.action != "none"}
     gone = set()
     for folder in look.folders:
         parent, name = posixpath.split(folder.path)
@@ -68,7 +69,7 @@ def _rests(run: Delivery, node: str) -> list[str]:
             ours = other.startswith(f".{name}.replaced.") or (
                 other.startswith(f".{name}.") and other.endswith(".delivery")
             )
-            if ours and f"{parent}/{other}" not in declared:
+            if ours and f"{parent}/{other}" not in wanted:
                 gone.add(f"{parent}/{other}")
     return sorted(gone)
 

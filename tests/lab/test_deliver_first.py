@@ -84,13 +84,19 @@ def test_a_changed_byte_is_named_and_only_its_file_comes_again(fleet: DeliverySi
 
 
 def test_what_was_replaced_stays_until_it_is_to_be_cleaned(fleet: DeliverySite) -> None:
+    """So does what a cut run gathered of a content that came by another way in the end."""
     assert ".delivered.replaced." in fleet.site.on("h1", "ls -A /srv/models")
+    digest = hashlib.sha256((fleet.site.root / f"{fleet.manifests}.manifest").read_bytes()).hexdigest()[:12]
+    gathered = f"/srv/models/.delivered.{digest}.delivery"
+    fleet.site.on("a1", f"mkdir -p {gathered}/files {gathered}/parts; echo x >{gathered}/files/config.json")
     dry = fleet.run("--data", "clean=true", "--dry")
     assert "clean h1:/srv/models/.delivered.replaced." in dry.plain
+    assert f"clean a1:{gathered}" in dry.plain
     assert ".delivered.replaced." in fleet.site.on("h1", "ls -A /srv/models")
     ran = fleet.run("--data", "clean=true")
     assert ran.code == 0, ran.out
     assert ".delivered.replaced." not in fleet.site.on("h1", "ls -A /srv/models")
+    assert fleet.site.on("a1", f"ls -d {gathered} 2>/dev/null || true") == ""
 
 
 def test_a_byte_that_changed_without_a_trace_is_found_by_reading_all_again(fleet: DeliverySite) -> None:
