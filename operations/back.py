@@ -131,9 +131,15 @@ def _same(there: StoredSpan | None, then: StoredSpan) -> bool:
 
 
 def _previous(plan: Plan) -> str | None:
-    """The release to go back to; None where there is none before the current one."""
+    """The release to go back to; None where there is none before the current one.
+
+    From one that was never proven (its rollout died) that is the proven one, which the node would put back as well.
+    """
     lies = plan.installed
-    return lies.previous if lies is not None and lies.previous != lies.current else None
+    if lies is None:
+        return None
+    before = lies.proven if lies.proven not in (None, lies.current) else lies.previous
+    return before if before != lies.current else None
 
 
 def _step(host: "Host", plan: Plan) -> tuple[Step, Stored] | StoredError:
@@ -150,4 +156,4 @@ def _step(host: "Host", plan: Plan) -> tuple[Step, Stored] | StoredError:
     asked = run(host, (RUNTIMES[plan.node.runtime], "image", "inspect", "--format", "{{.Id}}", image))
     if asked.reason is not None:
         return StoredError(f"{where}: want the image {image} of release {previous}, found {asked.reason}")
-    return back_step(plan, lies, stored.document, stored.endpoint), stored
+    return back_step(plan, lies, previous, stored.document, stored.endpoint), stored

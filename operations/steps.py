@@ -96,8 +96,8 @@ def deploy_step(plan: Plan, change: Change, release: Release, key: str) -> Step:
     )
 
 
-def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: Endpoint) -> Step:
-    """The step that brings back the release before: `document` is its plan.json, `endpoint` where it will answer."""
+def back_step(plan: Plan, lies: Installed, release: str, document: dict[str, Any], endpoint: Endpoint) -> Step:
+    """The step that brings back a release before: `document` is its plan.json, `endpoint` where it will answer."""
     now, layout, span = current_document(lies), document.get("layout") or {}, span_in(document)
     now = now if serves(now) else None
     partition = layout.get("partition")
@@ -106,7 +106,7 @@ def back_step(plan: Plan, lies: Installed, document: dict[str, Any], endpoint: E
         node=plan.node.name,
         service=plan.service.name,
         kind="update",
-        release=str(lies.previous),
+        release=release,
         endpoint=endpoint,
         policy=plan.service.policy.model_copy(update={"start_budget_s": budget}),
         layout=f"TP{layout.get('tp')}/PP{layout.get('pp')}" + (f" on {len(span.nodes)} hosts" if span else ""),

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from rollout_midway import kill, until
 from rollout_site import FAULT_FILE, RolloutSite
 
 from fleet.releases.command import STATE
@@ -98,6 +99,20 @@ def test_a_release_whose_image_is_gone_is_refused_before_anything(rolled: Rollou
     assert json.loads(path.read_text())["stopped"].startswith(told) and told in ran.plain
     assert f"of release {before['a1']['previous']}, found " in ran.plain and "nothing was changed" in ran.plain
     assert look(rolled) == before
+
+
+def test_from_what_a_dead_run_left_pending_the_way_back_is_the_proven_release(rolled: RolloutSite) -> None:
+    before = look(rolled)
+    rolled.fault("a1", "slow-start:300")
+    rolled.write(llm=rolled.service(max_model_len=1024, policy={"start_budget_s": 100}))
+    run = rolled.start("deploy.py", "-y", "--limit", "a1")
+    until(lambda: rolled.state("a1", "llm")["active"] == "activating", 60, "a1 loads its new release")
+    kill(run)
+    rolled.fault("a1")
+    rolled.on("a1", f"rm {STATE}/lock")
+    ran = rollback(rolled, "--limit", "a1")
+    assert ran.code == 0, ran.out
+    assert look(rolled)["a1"] | {"pid": ""} == before["a1"] | {"pid": ""}, "and not the one before that"
 
 
 def test_a_release_is_proven_with_the_key_that_it_was_given(rolled: RolloutSite) -> None:
