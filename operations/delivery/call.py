@@ -19,9 +19,15 @@ LONGEST_S = 24 * 3600
 Value = str | Iterable[str]
 
 
+class NodeFailed(RuntimeError):
+    """This node cannot go on; the others do."""
+
+
 @cache
 def _body() -> str:
-    return (Path(__file__).parent / "node.sh").read_text(encoding="utf-8")
+    """The node's script: its parts, each with one matter, in the order of their numbers."""
+    parts = sorted((Path(__file__).parent / "node").glob("*.sh"))
+    return "".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 def call(host: "Host", verb: str, values: Mapping[str, Value], timeout_s: float = 120) -> Output:

@@ -12,9 +12,9 @@ from pyinfra.api.exceptions import DeployError
 from fleet.delivery.delivery import record_key
 from fleet.delivery.leftover import Brought, Leftover, leftovers
 from fleet.releases.places import RUNTIMES
-from operations.delivery.call import call
+from operations.delivery.call import NodeFailed, call
 from operations.delivery.run import Delivery
-from operations.delivery.turn import NodeFailed, Turn
+from operations.delivery.turn import Turn
 from operations.lock import LockError, Locks
 
 if TYPE_CHECKING:

@@ -4,28 +4,21 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-import gevent
-
 from facts.shell import Output
 from fleet.delivery.delivery import ARCHIVES, MIB, Item, Need, need_of, present
-from fleet.delivery.manifest import ManifestFile
-from fleet.delivery.swarm import Bundle, Transfer
+from fleet.delivery.swarm import Bundle
 from fleet.releases.places import RUNTIMES
-from operations.delivery.call import LONGEST_S, call, of_files, of_item
-from operations.delivery.look import look_at, request_for, urls_of
+from operations.delivery.call import LONGEST_S, NodeFailed, call, of_files, of_item
+from operations.delivery.look import look_at, request_for
 from operations.delivery.pace import GIB, Comparing, Pace
-from operations.delivery.push import PushError, push
-from operations.delivery.run import CONTROLLER, Delivery, FromUrl, Outcome
+from operations.delivery.run import Delivery, Outcome
+from operations.delivery.transfers import Transfers
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 TELL_EVERY_S = 20
 _LITERAL = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
-
-
-class NodeFailed(RuntimeError):
-    """This node cannot go on; the others do."""
 
 
 class Turn:
@@ -82,7 +75,7 @@ class Turn:
             self._adopt()
             self.run.pending.discard(self.name)
             self.run.changed()
-            self._take()
+            Transfers(self).take()
             for need in self.needs:
                 self._finish(self.run.found.items[need.item])
         except NodeFailed as error:
@@ -110,8 +103,8 @@ class Turn:
 
     def _begin(self) -> None:
         items = self._items()
-        addresses = [self._address(name) for name in self.run.taking_part]
-        own = self._address(self.name)
+        addresses = [self.address(name) for name in self.run.taking_part]
+        own = self.address(self.name)
         served = {
             item.key: self.run.found.sources.get((self.name, item.key), f"{item.staging}/files") for item in items
         }
@@ -157,7 +150,8 @@ class Turn:
                 self.must("offer_place", key_served=item.key, path=item.path)
         self.needs = needs
 
-    def _address(self, name: str) -> str:
+    def address(self, name: str) -> str:
+        """Where others reach that node."""
         return self.run.fleet.placement(name).node.address
 
     def _lacking(self) -> list[Item]:
@@ -228,88 +222,6 @@ class Turn:
         there = {file.path: file.bytes for place, file in enumerate(files) if place in kept}
         self._hold(item, there | staged)
 
-    def _take(self) -> None:
-        """All missing bundles, several at a time."""
-        failures: list[NodeFailed] = []
-        workers = [gevent.spawn(self._work, failures) for _ in range(self.run.fleet.delivery.parallel)]
-        try:
-            gevent.joinall(workers, raise_error=True)
-        finally:
-            gevent.killall(workers)
-        if failures:
-            raise failures[0]
-
-    def _work(self, failures: list[NodeFailed]) -> None:
-        """Transfers until all is there, or until one of the workers knows why this node cannot have it."""
-        try:
-            self._transfer_all(failures)
-        except NodeFailed as error:
-            failures.append(error)
-
-    def _transfer_all(self, failures: list[NodeFailed]) -> None:
-        swarm = self.run.swarm
-        while not swarm.finished(self.name) and not failures:
-            transfer = swarm.next(self.name)
-            if transfer is not None:
-                self._move(transfer)
-                self.run.changed()
-                continue
-            lost = swarm.hopeless(self.name) if not self.run.pending else frozenset()
-            if lost:
-                # Of many that went with one source the one that was on its way knows the reason.
-                raise NodeFailed(self._why(min(lost, key=lambda one: (one not in self.run.troubles, one))))
-            self.run.wait()
-
-    def _why(self, bundle: Bundle) -> str:
-        item, files = self.run.found.items[bundle.item], self.run.files(bundle)
-        last = self.run.troubles.get(bundle, "no node that takes part has it")
-        return f"nobody can give {files[0].path} of {item.name}: {last}"
-
-    def _move(self, transfer: Transfer) -> None:
-        """One bundle, verified. Raises NodeFailed where this node is the reason why not."""
-        item, files = self.run.found.items[transfer.bundle.item], self.run.files(transfer.bundle)
-        output = self._fetch(transfer, item)
-        if output.reason is None:
-            self.run.swarm.done(transfer)
-            self.sources.setdefault(item.key, set()).add(transfer.source)
-            self.arrived[item.key] = self.arrived.get(item.key, 0) + sum(file.bytes for file in files)
-            return
-        blame = output.value("blame")
-        if blame not in ("source", "content"):
-            raise NodeFailed(output.reason)
-        self.run.troubles[transfer.bundle] = f"{transfer.source}: {output.reason}"
-        self.host.log(f"{item.name}: {output.reason}, from {transfer.source}; another source is asked")
-        if blame == "content":
-            self.run.swarm.distrust(transfer)
-        else:
-            self.run.swarm.failed(transfer)
-            gevent.sleep(0.5)
-
-    def _fetch(self, transfer: Transfer, item: Item) -> Output:
-        files = list(self.run.files(transfer.bundle))
-        values = {**of_item(item), **of_files(files)}
-        if transfer.source == CONTROLLER:
-            return self._pushed(item, files, values)
-        if transfer.source.startswith(FromUrl):
-            return self.call("pull", **values, how="curl", urls=urls_of(item, files))
-        peer = self._address(transfer.source)
-        return self.call(
-            "pull", **values | {"key": item.key}, how="rsync", secret=self.run.secret, peer=_bracketed(peer)
-        )
-
-    def _pushed(self, item: Item, files: list[ManifestFile], values: dict[str, Any]) -> Output:
-        left = self.run.found.looks[self.name].folder(item.path).parts
-        received = Output(stdout="")
-        for again in (False, True):
-            try:
-                push(self.run.fleet.placement(self.name).node, item, files, self.run.fleet.delivery.rate_mib_s)
-            except PushError as error:
-                return Output(stdout=f"blame={error.blame}", reason=str(error))
-            received = self.call("received", **values)
-            if received.reason is None or again or not any(file.path in left for file in files):
-                break  # else a part from an earlier run was wrong: once more, from its beginning
-        return received
-
     def _finish(self, item: Item) -> None:
         done = self.run.outcomes.get((self.name, item.key))
         if done is not None and done.status == "verified":
@@ -350,7 +262,3 @@ class Turn:
 def _wrong(told: Output) -> list[str]:
     """What is not as its manifest says, in the node's words."""
     return [line.partition("=")[2] for line in told.stdout.splitlines() if line.startswith("wrong=")]
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
