@@ -90,11 +90,11 @@ def test_node_yaml_of_a_new_node_is_written_like_that_of_another(rolled: Rollout
         shown = rolled.fleet_command(*words)
         there = (rolled.fleet / "h9.yaml").exists()
         ran = rolled.fleet_command(*words, "--yes")
+        assert (shown.code, there, ran.code) == (2, False, 0), shown.out + ran.out
         written = yaml.safe_load((rolled.fleet / "h9.yaml").read_text())
         (rolled.fleet / "h9.yaml").unlink()
     finally:
         (rolled.root / "h1.yaml").rename(rolled.fleet / "h1.yaml")
-    assert (shown.code, there, ran.code) == (2, False, 0), shown.out + ran.out
     assert written["address"] == address and written["gpus"]["model"] == "NVIDIA H100 80GB HBM3"
     assert written["nvlink_islands"] == [list(range(8))] and written["groups"] == ["lab"]
 
