@@ -247,6 +247,14 @@ class ServiceDeclaration(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _no_key_is_a_flag(self) -> Self:
+        for flag in self.flags:
+            if "--api-key".startswith(flag.partition(".")[0].replace("_", "-")) and len(flag) > len("--api-"):
+                want = "the key as VLLM_API_KEY in secrets, for argv is for everybody on the node to read"
+                raise ValueError(f"flags: want {want}, found {flag}")
+        return self
+
+    @model_validator(mode="after")
     def _values_fit_one_line_files(self) -> Self:
         both = sorted(set(self.env) & set(self.secrets))
         if both:

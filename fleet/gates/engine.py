@@ -29,7 +29,6 @@ OWN_FLAGS = {
     "--master-port": "master_port",
     "--headless": "nodes",
     "--config": "the fields of the service",
-    "--api-key": "secrets.VLLM_API_KEY",  # argv is for everybody on the node to read, and for every diff
 }
 DRAFT_MODEL = "--spec-model"
 OWN_ENV = {

@@ -119,6 +119,11 @@ MISTAKES: dict[str, tuple[Files, str]] = {
         {GROUP: GLM + "    flags: {-x: 1}\n"},
         f"{GROUP}:5: services.glm.flags.-x: want a flag such as",
     ),
+    "a_key_that_everybody_reads": (
+        {GROUP: GLM + "    flags: {--api_key: hunter2}\n"},
+        f"{GROUP}:5: services.glm.flags: want the key as VLLM_API_KEY in secrets, for argv is for everybody on the "
+        "node to read, found --api_key",
+    ),
     "a_number_in_env": (
         {GROUP: GLM + "    env:\n      NCCL_DEBUG: 0.10\n"},
         f"{GROUP}:6: services.glm.env.NCCL_DEBUG: want text, found 0.10; put it in quotes",

@@ -320,7 +320,7 @@ def test_no_verdict_tells_the_value_of_a_secret_or_of_the_environment() -> None:
     hidden = fleet_with(
         env={"VLLM_PP_LAYER_PARTITION": value, "HF_TOKEN": value, "VLLM_ALLOW_LONG_MAX_MODEL_LEN": value},
         secrets={"VLLM_USE_V2_MODEL_RUNNER": {"env": "SOME"}},
-        flags={"--api-key": value, "--max-model-len": value},
+        flags={"--hf-token": value, "--max-model-len": value},
         max_model_len=10**7,
     )
     verdicts = evaluate(hidden)

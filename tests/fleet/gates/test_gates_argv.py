@@ -59,7 +59,7 @@ def test_without_a_layout_there_is_no_command_line_to_judge() -> None:
 
 
 def test_no_value_of_an_owners_flag_is_told_since_any_may_be_a_secret() -> None:
-    told = ask("engine-argv", engine("0.30.0", flags={"--max-num-seqs": "hunter2" * 30, "--api-key": "--key-of-mine"}))
+    told = ask("engine-argv", engine("0.30.0", flags={"--max-num-seqs": "hunter2" * 30, "--hf-token": "--key-of-mine"}))
     assert any(verdict.stops for verdict in told)
     assert not any("hunter2" in verdict.model_dump_json() or "of-mine" in verdict.model_dump_json() for verdict in told)
 

@@ -161,8 +161,6 @@ def test_an_image_that_is_not_there_holds_no_engine() -> None:
         ("--no-disable-custom-all-reduce", "disable_custom_all_reduce"),
         ("--hf_overrides.index_topk_freq", "hf_overrides"),
         ("--config", "the fields of the service"),
-        ("--api-key", "secrets.VLLM_API_KEY"),
-        ("--api_key", "secrets.VLLM_API_KEY"),
     ],
 )
 def test_a_flag_does_not_go_around_the_field_that_the_gates_read(flag: str, field: str) -> None:
