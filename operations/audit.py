@@ -13,7 +13,7 @@ from fleet.drift import Case, audit, checks
 from operations import secrets
 from operations.node_script import outdated_support
 from operations.prepare import hosts_of, observe, secrets_of
-from operations.report_file import hand_over, writable
+from operations.report_file import at_the_end, hand_over, writable
 from operations.show import console
 from operations.show_audit import print_audit
 from operations.survey import Secrets, Survey, survey
@@ -76,13 +76,14 @@ def show(found: Audit, invocation: Invocation) -> None:
     """The table for people, JSON where `--json` asks for it, and the files that were asked for."""
     overrides = invocation.overrides
     print_audit(console(invocation.json), found, len(checks()))
-    hand_over(found.document, Path(overrides.report) if overrides.report else None)
-    history = _history(overrides.history, found)
-    if overrides.html:
-        from templates.report import page  # the drawing is not needed for a look
+    with at_the_end():
+        hand_over(found.document, Path(overrides.report) if overrides.report else None)
+        history = _history(overrides.history, found)
+        if overrides.html:
+            from templates.report import page  # the drawing is not needed for a look
 
-        Path(overrides.html).write_text(page(found, history), encoding="utf-8")
-        console(invocation.json).print(f"report: {overrides.html}", markup=False, soft_wrap=True)
+            Path(overrides.html).write_text(page(found, history), encoding="utf-8")
+            console(invocation.json).print(f"report: {overrides.html}", markup=False, soft_wrap=True)
 
 
 def _history(folder: str | None, found: Audit) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from declare.invocation import Invocation
 from operations.prepare import hosts_of, observe, secrets_of
-from operations.report_file import hand_over, report_path
+from operations.report_file import at_the_end, hand_over, report_path
 from operations.show import console, print_gates
 from operations.survey import Survey, survey
 
@@ -33,7 +33,8 @@ def judge(state: "State", invocation: Invocation) -> None:
     found = survey(invocation.fleet, answers, secret, invocation.prune)
     out = console(invocation.json)
     print_gates(out, found.verdicts, found.not_asked)
-    hand_over(lambda: document(found), path)
+    with at_the_end():
+        hand_over(lambda: document(found), path)
     sys.stdout.flush()
     sys.exit(0 if passed(found) else 1)
 

@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyinfra.api.exceptions import DeployError
@@ -29,14 +31,30 @@ def writable(path: str | None, name: str) -> Path | None:
 
 
 def hand_over(document: Callable[[], object], *paths: Path | None) -> None:
-    """The document of a run: to these files, and to stdout where a machine asked. OSError where it cannot be written.
+    """The document of a run: to stdout where a machine asked, and to these files. OSError where one of them fails.
 
-    It is not made where nobody wants it: of a thousand nodes that takes seconds.
+    A full disk takes nothing from who reads stdout, and nobody who reads there nothing from the files. It is not made
+    where nobody wants it: of a thousand nodes that takes seconds.
     """
     files = [path for path in paths if path is not None]
     if not files and not machine.asked():
         return
     made = document()
-    for path in files:
-        path.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    machine.tell(made)
+    try:
+        machine.tell(made)
+    finally:
+        for path in files:
+            path.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def at_the_end() -> Iterator[None]:
+    """What is written in here is the last thing of a run: where it cannot be, that is said and the run ends with 1."""
+    try:
+        yield
+    except OSError as error:
+        from operations.show import console  # a delivery that has nothing to do comes without it
+
+        console(True).print(f"the result could not be written: {error}", style="bold red", markup=False)
+        sys.stdout.flush()
+        sys.exit(1)

@@ -19,7 +19,7 @@ from fleet.releases.command import NODE_SCRIPT
 from fleet.releases.current import Figure, current_plan, side_by_side, started_of
 from operations.prepare import hosts_of, observe, probe_folders, secrets_of
 from operations.proof import found_before, measured_then, now_and_then
-from operations.report_file import hand_over, writable
+from operations.report_file import at_the_end, hand_over, writable
 from operations.show import console, print_table
 from operations.stored import StoredError, read_stored
 from operations.survey import survey
@@ -215,14 +215,11 @@ def show(found: Found, invocation: Invocation) -> None:
                 )
     folder = Path(invocation.overrides.history or FOLDER)
     path = folder / f"{found.fleet}-{found.when.replace(':', '').replace('+0000', 'Z')}.json"
-    try:
+    report = invocation.overrides.report
+    with at_the_end():
+        hand_over(found.document, Path(report) if report else None)
         folder.mkdir(parents=True, exist_ok=True)
-        report = invocation.overrides.report
-        hand_over(found.document, path, Path(report) if report else None)
-    except OSError as error:
-        console(True).print(f"the result could not be written: {error}", style="bold red", markup=False)
-        sys.stdout.flush()
-        sys.exit(1)
+        hand_over(found.document, path)
     console(invocation.json).print(f"kept: {path}", markup=False, soft_wrap=True)
 
 

@@ -53,6 +53,15 @@ def test_gates_that_refuse_a_rollout_are_in_the_document_as_in_the_report(tmp_pa
     assert "fail  max-model-len: want at most 131072 tokens" in read, "people read the table on stderr"
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk is shown by /dev/full")
+@pytest.mark.parametrize("words", [("deploy", "--dry"), ("gates",), ("audit",)])
+def test_a_full_disk_takes_the_file_and_not_the_document_on_stdout(words: tuple[str, ...]) -> None:
+    verb, *more = words
+    told, read = run(f"{verb}.py", *more, "--data", "report=/dev/full")
+    assert told["verb"] == verb and told.get("stopped") is None and len(told) > 3
+    assert "could not be written: [Errno 28] No space left on device" in read
+
+
 @pytest.mark.parametrize("how", [("--dry",), ()])
 def test_a_look_is_a_document_of_its_plan_and_changes_nothing(how: tuple[str, ...]) -> None:
     """Without -y nobody could confirm, and pyinfra only looks."""
