@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from fleet.delivery.delivery import MIB
-
-GIB = 1 << 30
+from fleet.delivery.delivery import GIB, MIB
 
 
 @dataclass

@@ -2,14 +2,11 @@
 
 import hashlib
 import os
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
-from operations.delivery.call import Value, script
+from fleet.delivery.delivery import GIB
 from operations.delivery.pace import Comparing, Pace
-
-GIB = 1 << 30
+from tests.operations.delivery_node import Node
 
 
 def test_the_time_left_is_that_of_the_pace_since_it_was_told_last() -> None:
@@ -30,28 +27,6 @@ def test_a_folder_that_is_compared_is_told_like_bytes_that_move() -> None:
     told = comparing.told(10, GIB)
     assert told == "1.00 of 2.00 GiB (50 %), 102 MiB/s, 0.2 min left: reads and compares what lies at /srv/m"
     assert Comparing("/srv/empty", 0, Pace(at_s=0)).told(1, 0).startswith("0.00 of 0.00 GiB (100 %)")
-
-
-class Node:
-    """The node's part of a delivery, run here on folders of the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.state = folder / "state"
-        self.state.mkdir()
-        self.common = {"run_id": "r1", "lease_s": "60", "holder": "me", "hashers": "1", "secret": "", "serving": ""}
-
-    def start(self, verb: str, **values: Value) -> "subprocess.Popen[str]":
-        given: Mapping[str, Value] = {"stagings": [], **self.common, **values}
-        started = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert started.stdin is not None
-        started.stdin.write(script(verb, given, str(self.state)))
-        started.stdin.close()
-        started.stdin = None
-        return started
-
-    def run(self, verb: str, **values: Value) -> list[str]:
-        out, _ = self.start(verb, **values).communicate(timeout=30)
-        return out.splitlines()
 
 
 def test_a_node_tells_how_much_of_a_folder_it_has_compared(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ verb_recheck() { # what an earlier run gathered: `lost=PLACE` of each file that 
       good+=("${names[at]}")
     fi
   done
-  note_verified "${good[@]}"
+  ((${#good[@]} == 0)) || note_verified "${good[@]}"
 }
 
 select_only() { # PLACES...: only these of names, sums and sizes

@@ -64,10 +64,16 @@ fetch_missing() { # what of `names` is not there in its length
     config+="url = \"${urls[at]}\""$'\n'"output = \"$staging/parts/${names[at]//\"/\\\"}\""$'\n'
   done
   [[ $config ]] || return 0
-  # A server that goes on and on must not fill the disk: no file becomes larger than the largest of these (in KiB).
-  CURL_CONFIG=$config guarded 0 bash -c 'ulimit -f "$2"; exec curl --config - --globoff --continue-at - --create-dirs --fail --fail-early \
-    --location --silent --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 \
-    --speed-time 30 --retry 2 ${1:+--limit-rate "$1"} <<<"$CURL_CONFIG"' curl "${rate:+${rate}K}" "$((most / 1024 + 1))"
+  guarded 0 run_curl "$config" "$((most / 1024 + 1))"
+}
+
+run_curl() { # CONFIG LIMIT_KIB: as a process of its own
+  # A server that goes on and on must not fill the disk: no file becomes larger than the largest that is wanted. A long
+  # here-string would be such a file too, and no argv or variable of a program is long enough for thousands of names.
+  ulimit -f "$2"
+  exec curl --config <(printf %s "$1") --globoff --continue-at - --create-dirs --fail --fail-early --location --silent \
+    --show-error --proto =http,https --proto-redir =http,https --connect-timeout 15 --speed-limit 1024 --speed-time 30 \
+    --retry 2 ${rate:+--limit-rate "${rate}K"}
 }
 
 had_bytes() { # of `names` that arrived so far
