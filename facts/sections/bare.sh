@@ -61,7 +61,7 @@ bare_later() {
 
 # Every archive that apt knows, but for those that a bootstrap declared, and who works with packages at the moment.
 bare_archives() {
-    local file name
+    local file name words
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
         [[ -f $file && $file != /etc/apt/sources.list.d/vllm-fleet-* ]] || continue
         printf 'archives %s %s\n' "$(base64 -w0 -- "$file" 2>/dev/null)" "$file"
@@ -69,7 +69,12 @@ bare_archives() {
     for file in /proc/[0-9]*/comm; do
         { IFS= read -r name <"$file"; } 2>/dev/null || continue
         case $name in
-        apt | apt-get | aptitude | dpkg | unattended-upgr*) printf 'packaging %s\n' "$name" ;;
+        apt | apt-get | aptitude | dpkg | unattended-upgr*)
+            words=()
+            { mapfile -d '' -t words <"${file%comm}cmdline"; } 2>/dev/null
+            # This one runs all the time and only waits for the machine's shutdown.
+            [[ ${words[*]-} == *unattended-upgrade-shutdown* ]] || printf 'packaging %s\n' "$name"
+            ;;
         esac
     done
 }

@@ -16,7 +16,7 @@ set -f
 for try in $(seq {PATIENCE_S // 5}); do
   if said=$("$@" 2>&1); then
     for url in $archives; do
-      case $said in *"Failed to fetch $url"*)
+      case $said in *"Failed to fetch ${{url%/}}"[/' ']*)
         printf 'want the package lists of %s, found:\\n%s\\n' "$url" "$said" >&2
         exit 1 ;;
       esac
