@@ -87,11 +87,14 @@ def _find_steps(rollout: Run, invocation: Invocation) -> None:
         if plan.node.name in rollout.hosts and only in (None, plan.service.name) and _previous(plan)
     ]
     answers = list(Pool(256).imap(lambda plan: _step(rollout.hosts[plan.node.name], plan), plans))
-    if lost := [str(answer) for answer in answers if isinstance(answer, StoredError)]:
-        _refuse(rollout, f"{'; '.join(lost)}; nothing was changed; deploy again instead")
     found_steps = [answer for answer in answers if not isinstance(answer, StoredError)]
     for step in (step for step, _ in found_steps):
         rollout.steps.setdefault(step.node, []).append(step)
+    lost = [(plan, str(answer)) for plan, answer in zip(plans, answers, strict=True) if isinstance(answer, StoredError)]
+    for plan, why in lost:
+        rollout.keep(rollout.row((plan.node.name, plan.service.name), "refused", proof=why))
+    if lost:
+        _refuse(rollout, f"{'; '.join(why for _, why in lost)}; nothing was changed; deploy again instead")
     if not plans:
         where = f"of {only} " if only else ""
         _refuse(

@@ -63,9 +63,9 @@ await_job() { # VERB UNIT LIMIT_S (0: as long as systemd lets it, by the unit's 
       exec {fd}<&-
       wait "$pid"
       code=$?
-      # How a process behind `<(` ended bash does not know where it ended before bash had noted it: it says -1. What is
-      # done already systemd does not do again, and it answers the same.
-      ((code >= 0)) || { systemctl "${1/restart/start}" -- "$2"; code=$?; }
+      # How a process behind `<(` ended bash does not know where it ended before bash had noted it: it says -1. The job
+      # is over, so the unit itself tells what came of it.
+      ((code >= 0)) || { systemctl --quiet is-active -- "$2"; code=$?; [[ $1 != stop ]] || code=$((code == 0)); }
       return "$code"
     elif (($3 > 0 && EPOCHSECONDS - began >= $3)); then
       kill "$pid"

@@ -96,7 +96,11 @@ def test_a_release_whose_image_is_gone_is_refused_before_anything(rolled: Rollou
     rolled.on("a1", f"mv /root/plan.json {plan}")
     assert ran.code == 1 and "Traceback" not in ran.out
     told = f"a1/llm: want the image {rolled.plan('a1', 'llm')['image'].partition('@')[0]}@sha256:0000"
-    assert json.loads(path.read_text())["stopped"].startswith(told) and told in ran.plain
+    report = json.loads(path.read_text())
+    assert report["stopped"].startswith(told) and told in ran.plain
+    status = {row["node"]: (row["status"], row["proof"]) for row in report["results"]}
+    assert status["a1"][0] == "refused" and status["a1"][1].startswith(told)
+    assert {status[node][0] for node in status if node != "a1"} <= {"untouched"}
     assert f"of release {before['a1']['previous']}, found " in ran.plain and "nothing was changed" in ran.plain
     assert look(rolled) == before
 
