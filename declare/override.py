@@ -1,6 +1,7 @@
 """`--data NAME=VALUE`: settings for one run, laid over everything that is declared."""
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -74,6 +75,7 @@ CONNECTION_REFUSED = {
     "ssh_strict_host_key_checking": "host keys that are always checked",
 }
 FILES = ("ssh_key", "ssh_known_hosts_file", "ssh_config_file")
+"""Of the last, the null device stands for none."""
 
 
 class OfOneRun(Frozen):
@@ -240,13 +242,17 @@ def _strangers(data: Mapping[str, object]) -> list[str]:
             lines.append(unknown(option(name), name, known, "name"))
         elif _says_nothing(name, data[name]):
             lines.append(line(option(name), "a value", "null" if data[name] is None else "nothing"))
-        elif name in FILES and not Path(str(data[name])).expanduser().is_file():
+        elif name in FILES and not _is_there(name, str(data[name])):
             lines.append(line(option(name), "a file that is there", found(Located(data[name], option(name)))))
     return lines
 
 
+def _is_there(name: str, place: str) -> bool:
+    return Path(place).expanduser().is_file() or (name == "ssh_config_file" and place == os.devnull)
+
+
 def _says_nothing(name: str, value: object) -> bool:
-    """A user without a name, for instance, would be nobody in particular, and a proof of no probe no proof."""
+    """A user without a name, for instance, would be nobody in particular. Who wants an empty list says `[]`."""
     if isinstance(value, str):
         return name not in TAKEN_BACK and not value.strip(" ," if name in LISTS else None)
     return value is None

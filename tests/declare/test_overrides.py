@@ -177,6 +177,7 @@ WRONG = [
     (["tp="], "--data tp: want a value, found nothing"),
     (["report= "], "--data report: want a value, found nothing"),
     (["proof=,"], "--data proof: want a value, found nothing"),
+    (["ssh_config_file=/nonexistent"], '--data ssh_config_file: want a file that is there, found "/nonexistent"'),
     (["ssh_user="], "--data ssh_user: want a value, found nothing"),
     (["ssh_user=null"], "--data ssh_user: want a value, found null"),
     (["ssh_key=/nonexistent"], '--data ssh_key: want a file that is there, found "/nonexistent"'),
@@ -230,7 +231,7 @@ def test_no_override_may_be_empty(load: Load, name: str) -> None:
 
 
 def test_the_connection_options_of_pyinfra_pass(load: Load) -> None:
-    assert load("ssh_user=admin", "ssh_connect_retries=3")
+    assert load("ssh_user=admin", "ssh_connect_retries=3", "ssh_config_file=/dev/null")
 
 
 def test_every_variable_of_the_old_script_has_its_place_in_the_page() -> None:

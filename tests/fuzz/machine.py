@@ -177,13 +177,19 @@ def names(text: str) -> None:
 
 BARE = """os ID debian\nos VERSION_ID 13\nsystemd yes\npackage ii |podman|5.4.2\nheld nvidia-driver-580\nprogram podman
 unit chrony.service active\nunitfile chrony.service enabled\nsmi 580.95.05, Enabled\ncdi /etc/cdi/nvidia.yaml 580.95.05
-sysctl vm.swappiness 10\nentry 644_root:root_regular_file /etc/a b\ncontent abc  /etc/a b\nuser vllm\nreboot due\n"""
+sysctl vm.swappiness 10\nentry 644_root:root_regular_file /etc/a b\ncontent abc  /etc/a b\nuser vllm\nreboot due
+packaging apt-get\ncudaapp 4711, python3
+archives ZGViIGh0dHA6Ly9oIHMgYwo= /etc/apt/a.list
+stuck none\t/srv/a\t/srv/a/b\nstuck read\t/etc\t/etc/b\n"""
 
 
 @target(texts=(BARE,))
 def bare(text: str) -> None:
-    """What a bootstrap must know of a machine; a line in another form tells nothing."""
-    read_bare(section(text)).model_dump_json()
+    """What a bootstrap must know of a machine; a line in another form tells nothing, an archive that is cut is told."""
+    try:
+        read_bare(section(text)).model_dump_json()
+    except ProbeError as error:
+        assert "archives" in text and str(error)
 
 
 CGROUPS = "/system.slice/vllm-glm.service/libpod-payload-cc\n/user.slice/user-0.slice/session-1.scope"
