@@ -11,7 +11,7 @@ help:
 	@echo 'make demo      set up, boot a lab of three real systemd hosts, roll out on it, show the result (root on Linux;'
 	@echo '               anywhere else: plan, gates and diff of recorded nodes)'
 	@echo 'make test      set up, lint, types, unit, property and lab tests (lab tests need root on Linux)'
-	@echo 'make test-systems  the tests that install the root file system of another system, Debian 12, for a lab host'
+	@echo 'make test-systems  the tests that make nodes of bare machines, Debian 12 and 13, with all their packages'
 	@echo 'make test-engine  install vLLM built for CPU and test against it (Linux; 3.5 GB once, at most 25 minutes)'
 	@echo 'make venv      only .venv, with .venv/bin/fleet and .venv/bin/pyinfra'
 	@echo 'make fuzz      every parser, SECONDS=60 each, by coverage (atheris; Linux on x86-64)'

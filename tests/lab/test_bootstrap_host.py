@@ -22,7 +22,7 @@ from lab.lab import Lab
 from lab.standin.archive import archive
 from lab.standin.image import build as build_image
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.systems]
 PROOF = ("smoke",)
 VERSION = "0.30.0"
 
