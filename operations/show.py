@@ -39,9 +39,13 @@ def unread() -> Iterator[None]:
         yield
 
 
-def _names(verdicts: Iterable[Verdict]) -> str:
-    names = sorted({f"{v.node}/{v.service}" if v.service else v.node for v in verdicts})
+def _first(names: Sequence[str]) -> str:
+    """The first six, and how many more there are."""
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _names(verdicts: Iterable[Verdict]) -> str:
+    return _first(sorted({f"{v.node}/{v.service}" if v.service else v.node for v in verdicts}))
 
 
 Verdicts = dict[str, list[Verdict]]
@@ -139,8 +143,7 @@ def print_support(out: Console, outdated: Mapping[str, Sequence[str]]) -> None:
     for node, paths in sorted(outdated.items()):
         nodes[tuple(paths)].append(node)
     for paths, names in nodes.items():
-        where = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        out.print(f"  {where}: own files brought up to date: {', '.join(paths)}", markup=False, soft_wrap=True)
+        out.print(f"  {_first(names)}: own files brought up to date: {', '.join(paths)}", markup=False, soft_wrap=True)
 
 
 def _print_diff(out: Console, lines: list[str]) -> None:

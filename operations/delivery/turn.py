@@ -5,12 +5,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from facts.shell import Output
-from fleet.delivery.delivery import ARCHIVES, MIB, Item, Need, need_of, present
+from fleet.delivery.delivery import ARCHIVES, GIB, MIB, Item, Need, need_of, present
 from fleet.delivery.swarm import Bundle
 from fleet.releases.places import RUNTIMES
 from operations.delivery.call import LONGEST_S, NodeFailed, call, of_files, of_item
 from operations.delivery.look import look_at, request_for
-from operations.delivery.pace import GIB, Comparing, Pace
+from operations.delivery.pace import Comparing, Pace
 from operations.delivery.run import Delivery, Outcome
 from operations.delivery.transfers import Transfers
 
